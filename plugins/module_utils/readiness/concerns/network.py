@@ -1,0 +1,196 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The ordinary network: the interface of rendezvous and control traffic, its MTU, and what filters it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, List, Union
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
+    ANY,
+    Check,
+    Evidence,
+    Findings,
+    Remedy,
+    Spec,
+    Unknown,
+)
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import systemd
+
+# Ports a deployment listens on. Source: facts 4.7 (NIXL), 7.3 (IMEX); vLLM's defaults for rendezvous and API.
+PORTS = "8000 (API), 29500 and 29501 (rendezvous), 5600 (NIXL), 50000 and 50005 (IMEX)"
+
+CHECKS = (
+    Spec("data_interface", "The interface NCCL and Gloo bootstrap over exists, is up and has an address.",
+         "`data_interface`, else the interface of the default route, is up with an IPv4 or IPv6 address",
+         "facts 3.4: Gloo wants one exact name",
+         Remedy("Declare the interface in `data_interface`, or bring it up and give it an address."), machines=ANY),
+    Spec("mtu", "The MTU of that interface.", "at least `network_mtu_min`",
+         "no source names a figure, so without `network_mtu_min` the value is only shown",
+         Remedy("Set the MTU on the interface and on the switch ports of its network."), blocking=False, machines=ANY),
+    Spec("firewall", "Whether something filters incoming traffic on this node.",
+         "no active input filter, or one that lets the ports of the deployment in: " + PORTS, "facts 4.7, 7.3",
+         Remedy("Open the ports of the deployment between its nodes: %s." % PORTS), blocking=False, machines=ANY),
+)
+
+FILTERING = re.compile(r"hook input\b[^}]*policy (drop|reject)|\b(drop|reject)\b")
+
+
+def collect(node: Node) -> Dict[str, Any]:
+    """``{"default": interface, "interfaces": {name: {"state", "mtu", "addresses"}}, "filter": {...}}``."""
+    return {"default": _default_interface(node), "interfaces": _interfaces(node), "filter": _filter(node)}
+
+
+def _default_interface(node: Node) -> Union[str, None, Unknown]:
+    for family in ("-4", "-6"):
+        routes = _json(node, ["ip", family, "-j", "route", "show", "default"])
+        if isinstance(routes, Unknown):
+            return routes
+        for route in routes:
+            if isinstance(route, dict) and isinstance(route.get("dev"), str):
+                return route["dev"]
+    return None
+
+
+def _interfaces(node: Node) -> Union[Dict[str, Any], Unknown]:
+    entries = _json(node, ["ip", "-j", "addr", "show"])
+    if isinstance(entries, Unknown):
+        return entries
+    found: Dict[str, Any] = {}
+    for entry in entries:
+        if not isinstance(entry, dict) or not isinstance(entry.get("ifname"), str):
+            continue
+        infos = entry.get("addr_info")
+        found[entry["ifname"]] = {
+            "state": entry.get("operstate"),
+            "mtu": entry.get("mtu") if isinstance(entry.get("mtu"), int) else Unknown("ip told no MTU"),
+            "addresses": [info["local"] for info in infos if isinstance(info, dict) and info.get("scope") == "global"
+                          and isinstance(info.get("local"), str)] if isinstance(infos, list) else [],
+        }
+    return found
+
+
+def _json(node: Node, argv: List[str]) -> Union[List[Any], Unknown]:
+    result = node.run(argv)
+    if not result.ok:
+        return result.unknown()
+    try:
+        answer = json.loads(result.stdout or "[]")
+    except ValueError:
+        return Unknown("`%s` did not answer in JSON" % result.source, result.source)
+    return answer if isinstance(answer, list) else Unknown("`%s` did not answer with a list" % result.source, result.source)
+
+
+def _filter(node: Node) -> Dict[str, Any]:
+    """Front ends that are active, and whether the kernel's rules refuse incoming packets (with the line)."""
+    active: Dict[str, Any] = {name: systemd.is_active(node, name + ".service") for name in ("firewalld", "ufw")}
+    rules: Any = None
+    source = ""
+    for argv in (["nft", "list", "ruleset"], ["iptables", "-S", "INPUT"]):
+        result = node.run(argv)
+        if result.error == "missing":
+            continue
+        source = result.source
+        if not result.ok:
+            rules = Unknown("needs root", source) if not node.is_root() else result.unknown()
+        else:
+            rules = _refusing(result.stdout)
+        break
+    else:
+        # Neither tool is installed: the kernel still tells whether a table exists.
+        tables = node.read("/proc/net/ip_tables_names")
+        rules = [] if tables is None or tables == "" else Unknown("neither nft nor iptables is installed")
+    return {"front_ends": active, "refusing": rules, "source": source}
+
+
+def _refusing(rules: str) -> List[str]:
+    """The lines of input chains that drop or reject. Forward chains (Docker's) do not concern the node itself."""
+    found, in_input = [], False
+    for line in rules.splitlines():
+        text = line.strip()
+        if text.startswith("chain "):
+            in_input = False
+        if "hook input" in text:
+            in_input = True
+        if text.startswith(("-P INPUT DROP", "-A INPUT")) and ("DROP" in text or "REJECT" in text):
+            found.append(text)
+        elif in_input and FILTERING.search(text):
+            found.append(text)
+    return found
+
+
+def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
+    """Answers for data_interface, mtu and firewall."""
+    findings = Findings("network", CHECKS)
+    network = facts["network"]
+    _assess_interface(findings, network, require)
+    _assess_firewall(findings, network["filter"])
+    return findings.checks()
+
+
+def _assess_interface(findings: Findings, network: Dict[str, Any], require: Dict[str, Any]) -> None:
+    declared = require["data_interface"]
+    name = declared or network["default"]
+    interfaces = network["interfaces"]
+    wanted = declared or "the interface of the default route"
+    for unread in (name, interfaces):
+        if isinstance(unread, Unknown):
+            findings.unknown("data_interface", unread, required=wanted)
+            findings.unknown("mtu", unread)
+            return
+    evidence = Evidence("ip -j addr show", ", ".join(sorted(interfaces)))
+    if not name:
+        findings.failed("data_interface", "No interface is declared and this node has no default route.",
+                        required=wanted, evidence=evidence)
+        findings.unknown("mtu", "no data interface is known")
+        return
+    interface = interfaces.get(name)
+    if interface is None:
+        findings.failed("data_interface", "Interface %s is declared, and this node has none of that name." % name,
+                        observed=sorted(interfaces), required=wanted, evidence=evidence)
+        findings.unknown("mtu", "there is no interface %s" % name)
+        return
+    _assess_state(findings, name, interface, wanted)
+    mtu, least = interface["mtu"], require["network_mtu_min"]
+    if isinstance(mtu, Unknown):
+        findings.unknown("mtu", mtu, required=least or None)
+    elif mtu < least:
+        findings.failed("mtu", "The MTU of %s is %d." % (name, mtu), observed=mtu, required=least, evidence=evidence)
+    else:
+        findings.passed("mtu", "The MTU of %s is %d." % (name, mtu), observed=mtu, required=least or None)
+
+
+def _assess_state(findings: Findings, name: str, interface: Dict[str, Any], wanted: str) -> None:
+    observed = {"name": name, "state": interface["state"], "addresses": interface["addresses"]}
+    evidence = Evidence("ip -j addr show", "%s %s" % (name, interface["state"]))
+    # Tunnels and some virtual interfaces report UNKNOWN while they carry traffic.
+    if interface["state"] not in ("UP", "UNKNOWN"):
+        findings.failed("data_interface", "Interface %s is not up (%s)." % (name, interface["state"]),
+                        observed=observed, required=wanted, evidence=evidence)
+    elif not interface["addresses"]:
+        findings.failed("data_interface", "Interface %s has no global address." % name,
+                        observed=observed, required=wanted, evidence=evidence)
+    else:
+        findings.passed("data_interface", "Interface %s is up." % name, observed=observed, required=wanted,
+                        evidence=evidence)
+
+
+def _assess_firewall(findings: Findings, found: Dict[str, Any]) -> None:
+    required = "ports open: " + PORTS
+    active = sorted(name for name, state in found["front_ends"].items() if state is True)
+    refusing = found["refusing"]
+    if active or (isinstance(refusing, list) and refusing):
+        line = refusing[0] if isinstance(refusing, list) and refusing else ", ".join(active) + " is active"
+        findings.warned("firewall", "Incoming traffic is filtered on this node%s; whether it lets the deployment's ports "
+                        "in was not tried." % (" by " + " and ".join(active) if active else ""),
+                        observed={"front_ends": active}, required=required,
+                        evidence=Evidence(found["source"] or "systemctl show", line))
+        return
+    for unread in (refusing, *found["front_ends"].values()):
+        if isinstance(unread, Unknown):
+            findings.unknown("firewall", unread, required=required)
+            return
+    findings.passed("firewall", "Nothing filters incoming traffic on this node.", observed="no filter", required=required)

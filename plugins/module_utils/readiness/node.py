@@ -1,0 +1,254 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The only door to the machine: reads files below a root and runs commands with a time limit. Changes nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar, Union
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
+
+T = TypeVar("T")
+
+READ_LIMIT = 1 << 20
+OUTPUT_LIMIT = 8 << 20
+# Administration tools stand outside the PATH of an unprivileged login.
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command did. ``error`` is None when it ran to its end, else ``missing``, ``timeout`` or ``not started``."""
+
+    argv: Tuple[str, ...]
+    rc: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    error: Optional[str] = None
+    detail: str = ""
+
+    @property
+    def source(self) -> str:
+        """The command line as evidence."""
+        return " ".join(self.argv)
+
+    @property
+    def ok(self) -> bool:
+        """It ran to its end and said 0."""
+        return self.error is None and self.rc == 0
+
+    def unknown(self) -> Unknown:
+        """Why this command gave no answer."""
+        if self.error == "missing":
+            return Unknown("%s is not installed" % self.argv[0], self.source)
+        if self.error == "timeout":
+            return Unknown("`%s` gave no answer within %s" % (self.source, self.detail), self.source)
+        if self.error:
+            return Unknown("`%s` could not be started: %s" % (self.source, self.detail), self.source)
+        text = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        said = text[-1][:200] if text else "nothing"
+        return Unknown("`%s` ended with %d and said: %s" % (self.source, self.rc, said), self.source)
+
+
+class Node:
+    """One OS image. Every read and every command is done once and remembered, whichever concern asks first."""
+
+    def __init__(self, root: str = "/", timeout: float = 20.0) -> None:
+        self.root = root.rstrip("/")
+        self.timeout = timeout
+        self._memory: Dict[Any, Any] = {}
+        self._locks: Dict[Any, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def path(self, path: str) -> str:
+        """The absolute ``path`` of the node as a path of this process."""
+        return self.root + path
+
+    def read(self, path: str, limit: int = READ_LIMIT) -> Union[str, None, Unknown]:
+        """The text of a file (at most ``limit`` bytes), None where there is no such file, Unknown where it cannot be read."""
+        def load() -> Union[str, None, Unknown]:
+            try:
+                # Non-blocking: a FIFO in the place of a file must not hang the probe.
+                handle = os.open(self.path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    data = b""
+                    while len(data) < limit:
+                        chunk = os.read(handle, limit - len(data))
+                        if not chunk:
+                            break
+                        data += chunk
+                finally:
+                    os.close(handle)
+            except (OSError, ValueError) as exc:
+                return self._no_file(path, exc)
+            return data.decode("utf-8", "replace")
+        return self.once(("read", path, limit), load)
+
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> Union[bytes, None, Unknown]:
+        """As read(), undecoded: PCI configuration space, VPD, EFI variables."""
+        def load() -> Union[bytes, None, Unknown]:
+            try:
+                with open(self.path(path), "rb", buffering=0) as handle:
+                    return handle.read(limit) or b""
+            except (OSError, ValueError) as exc:
+                return self._no_file(path, exc)
+        return self.once(("bytes", path, limit), load)
+
+    def value(self, path: str) -> Union[str, None, Unknown]:
+        """The first line of a file, stripped: what one-value files of /sys and /proc hold. Empty becomes Unknown."""
+        text = self.read(path, 4096)
+        if not isinstance(text, str):
+            return text
+        line = text.strip("\0 \t\r\n").splitlines()[:1]
+        return line[0].strip() if line and line[0].strip() else Unknown("%s is empty" % path, path)
+
+    def listdir(self, path: str) -> Union[List[str], None, Unknown]:
+        """The sorted names in a folder, None where there is no such folder."""
+        def load() -> Union[List[str], None, Unknown]:
+            try:
+                return sorted(os.listdir(self.path(path)))
+            except (OSError, ValueError) as exc:
+                return self._no_file(path, exc)
+        return self.once(("list", path), load)
+
+    def readlink(self, path: str) -> Union[str, None, Unknown]:
+        """The target text of a symbolic link, None where there is none."""
+        try:
+            return os.readlink(self.path(path))
+        except OSError as exc:
+            if exc.errno == errno.EINVAL:
+                return None
+            return self._no_file(path, exc)
+
+    def exists(self, path: str) -> Union[bool, Unknown]:
+        """Whether something stands at ``path``; Unknown where the folder may not be searched."""
+        try:
+            os.stat(self.path(path))
+        except (OSError, ValueError) as exc:
+            missing = self._no_file(path, exc)
+            return False if missing is None else missing
+        return True
+
+    def statvfs(self, path: str) -> Union[os.statvfs_result, None, Unknown]:
+        """Room and inodes of the filesystem that holds ``path``."""
+        def load() -> Union[os.statvfs_result, None, Unknown]:
+            try:
+                return os.statvfs(self.path(path))
+            except (OSError, ValueError) as exc:
+                return self._no_file(path, exc)
+        return self.once(("statvfs", path), load)
+
+    @staticmethod
+    def _no_file(path: str, exc: Exception) -> Optional[Unknown]:
+        number = getattr(exc, "errno", None)
+        if number in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        if number in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
+            return Unknown("needs root", path)
+        return Unknown("%s cannot be read: %s" % (path, getattr(exc, "strerror", None) or exc), path)
+
+    # ---- the machine -------------------------------------------------------------------------------------------
+
+    def machine(self) -> str:
+        """The architecture as the kernel names it: x86_64, aarch64. Kernels before 6.1 tell it by uname only."""
+        told = self.value("/proc/sys/kernel/arch")
+        return told if isinstance(told, str) else os.uname().machine
+
+    def kernel(self) -> str:
+        """The release of the running kernel."""
+        told = self.value("/proc/sys/kernel/osrelease")
+        return told if isinstance(told, str) else os.uname().release
+
+    def page_size(self) -> int:
+        """Bytes; 65536 on a 64k Grace kernel."""
+        return os.sysconf("SC_PAGE_SIZE")
+
+    def is_root(self) -> bool:
+        """Whether this process may read what only root may."""
+        return os.geteuid() == 0
+
+    # ---- commands ----------------------------------------------------------------------------------------------
+
+    def run(self, argv: List[str], timeout: Optional[float] = None) -> Result:
+        """Run ``argv`` (no shell) at most ``timeout`` seconds (default: the node's); never raises."""
+        key = ("run", tuple(argv))
+        return self.once(key, lambda: self.execute(tuple(argv), timeout or self.timeout))
+
+    def execute(self, argv: Tuple[str, ...], timeout: float) -> Result:
+        """Run a command now. Its process group is killed at the limit; one that cannot be killed is left behind."""
+        env = {"PATH": SEARCH_PATH, "LC_ALL": "C", "LANG": "C", "HOME": os.environ.get("HOME", "/")}
+        try:
+            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       env=env, cwd="/", start_new_session=True)
+        except FileNotFoundError:
+            return Result(argv, 127, error="missing")
+        except (OSError, ValueError) as exc:
+            return Result(argv, 126, error="not started", detail=getattr(exc, "strerror", None) or str(exc))
+        deadline = time.monotonic() + timeout
+        output = _drain(process, deadline)
+        finished = output is not None and _reap(process, deadline)
+        if not finished:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except OSError:
+                pass
+            # A process in uninterruptible sleep does not die; waiting for it would hang the probe as well.
+            _reap(process, time.monotonic() + 1.0)
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+        if not finished or output is None:
+            return Result(argv, 124, error="timeout", detail="%g s" % timeout)
+        return Result(argv, process.returncode, output[0], output[1])
+
+    # ---- memory ------------------------------------------------------------------------------------------------
+
+    def once(self, key: Any, load: Callable[[], T]) -> T:
+        """The value of ``load()``, computed once per ``key`` however many threads ask."""
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._memory:
+                self._memory[key] = load()
+            return self._memory[key]
+
+
+def _drain(process: subprocess.Popen[bytes], deadline: float) -> Optional[Tuple[str, str]]:
+    """Both outputs up to the limit each, or None when the deadline came first. Output past the limit is discarded."""
+    buffers: Dict[int, List[bytes]] = {1: [], 2: []}
+    sizes = {1: 0, 2: 0}
+    with selectors.DefaultSelector() as selector:
+        for number, pipe in ((1, process.stdout), (2, process.stderr)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, number)
+        while selector.get_map():
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return None
+            for ready, _mask in selector.select(remaining):
+                chunk = os.read(ready.fd, 65536)
+                if not chunk:
+                    selector.unregister(ready.fileobj)
+                elif sizes[ready.data] < OUTPUT_LIMIT:
+                    buffers[ready.data].append(chunk)
+                    sizes[ready.data] += len(chunk)
+    return tuple(b"".join(buffers[number]).decode("utf-8", "replace") for number in (1, 2))  # type: ignore[return-value]
+
+
+def _reap(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Wait for the end of the process until the deadline; whether it ended."""
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Runs every concern beside the others and makes one report. Never raises: what broke is an ``unknown`` with its reason."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any, Dict, List, Optional
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, ownership
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS, specs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
+    GPU,
+    NVIDIA,
+    SCHEMA_VERSION,
+    SKIPPED,
+    Check,
+    Findings,
+    Spec,
+    Unknown,
+    to_json,
+)
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.products import AMD_VENDOR, NVIDIA_VENDOR
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import pci
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import root_cause, verdict
+
+SIZE_LIMIT = 64 * 1024
+EVIDENCE_PER_CHECK = 8
+# A collector may ask several commands one after the other, and each may cost its whole limit.
+LIMITS_PER_PROBE = 3
+# Asked on every machine: their answer is what the others depend on.
+PRESENCE = "gpu.count"
+
+
+def check_ids() -> List[str]:
+    """Every check id, in the order of causes."""
+    return [check_id for check_id, _spec in specs()]
+
+
+def probe(node: Node, require: Dict[str, Any], skip: Dict[str, str]) -> Dict[str, Any]:
+    """The readiness report of one node, as JSON types: schema, verdict, root_cause, checks, facts.
+
+    ``require`` and ``skip`` come from contract.resolve() and contract.resolve_skip().
+    """
+    facts = collect(node)
+    checks = assess(facts, require)
+    for check in checks:
+        if check.id in skip:
+            check.status = SKIPPED
+            check.reason = "skipped: " + skip[check.id]
+            check.remedy = None
+    return report(checks, facts)
+
+
+def collect(node: Node) -> Dict[str, Any]:
+    """``{concern: its facts}`` with ``machine`` and ``owners`` beside them. A concern that broke or hung is Unknown."""
+    jobs = {name: concern.collect for name, concern in CONCERNS.items()}
+    jobs["owners"] = ownership.collect
+    jobs["machine"] = _machine
+    facts: Dict[str, Any] = {}
+
+    def work(name: str) -> None:
+        try:
+            facts[name] = jobs[name](node)
+        except Exception as exc:  # pylint: disable=broad-exception-caught  # the promise: a bad node is reported
+            facts[name] = Unknown("reading this part of the node failed: %s: %s" % (type(exc).__name__, str(exc)[:200]))
+
+    # Daemon threads: a read that hangs in the kernel must not keep the probe from answering.
+    threads = {name: threading.Thread(target=work, args=(name,), daemon=True) for name in jobs}
+    deadline = time.monotonic() + LIMITS_PER_PROBE * node.timeout
+    for thread in threads.values():
+        thread.start()
+    for thread in threads.values():
+        thread.join(max(0.0, deadline - time.monotonic()))
+    late = Unknown("reading this part of the node took longer than %g s" % (LIMITS_PER_PROBE * node.timeout))
+    # A copy: a late thread must not change what is being judged.
+    return {name: facts.get(name, late) for name in jobs}
+
+
+def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
+    """Every check answered, in the order of causes."""
+    answers: List[Check] = []
+    for name, concern in CONCERNS.items():
+        facts_of_concern = facts.get(name)
+        if isinstance(facts_of_concern, Unknown):
+            answers += _all_unknown(name, concern.CHECKS, facts_of_concern.reason)
+            continue
+        try:
+            answers += concern.assess(facts, require)
+        except Exception as exc:  # pylint: disable=broad-exception-caught  # see collect()
+            answers += _all_unknown(name, concern.CHECKS,
+                                    "judging this part of the node failed: %s: %s" % (type(exc).__name__, str(exc)[:200]))
+    table = dict(specs())
+    answers = [_for_this_machine(check, table[check.id], facts.get("machine")) for check in answers]
+    owners = facts.get("owners")
+    if isinstance(owners, dict):
+        ownership.withhold(answers, table, owners)
+    return answers
+
+
+def report(checks: List[Check], facts: Dict[str, Any]) -> Dict[str, Any]:
+    """The report as JSON types: redacted, and cut to SIZE_LIMIT bytes by dropping facts, then evidence."""
+    for check in checks:
+        check.evidence = check.evidence[:EVIDENCE_PER_CHECK]
+    answer = {
+        "schema": SCHEMA_VERSION,
+        "verdict": verdict(checks),
+        "root_cause": root_cause(checks),
+        "checks": [redact_all(check.as_dict(), 600) for check in checks],
+        "facts": redact_all(to_json(facts), 600),
+    }
+    for concern in sorted(answer["facts"], key=lambda name: -_size(answer["facts"][name])):
+        if _size(answer) <= SIZE_LIMIT:
+            return answer
+        answer["facts"][concern] = {"unknown": "left out: the report would be larger than %d bytes" % SIZE_LIMIT}
+    for shorter in (200, 80):
+        if _size(answer) <= SIZE_LIMIT:
+            break
+        for check in answer["checks"]:
+            check.update(redact_all({"reason": check["reason"], "evidence": check["evidence"][:2]}, shorter))
+            if _size(check["observed"]) > shorter:
+                check["observed"] = "left out: too large"
+    return answer
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value))
+
+
+def _machine(node: Node) -> Dict[str, Any]:
+    """Which vendors' GPUs the PCI bus shows: ``{"vendors": [...]}``, or the reason why that is not known."""
+    found = pci.gpus(node)
+    if isinstance(found, Unknown):
+        return {"vendors": found}
+    return {"vendors": sorted({device.vendor for device in found})}
+
+
+def _for_this_machine(check: Check, spec: Spec, machine: Any) -> Check:
+    """``check``, or ``not_applicable`` in its place where this kind of machine cannot have what it asks for."""
+    vendors: Optional[List[str]] = machine.get("vendors") if isinstance(machine, dict) else None
+    if not isinstance(vendors, list) or check.id == PRESENCE:
+        return check
+    why = ""
+    if spec.machines in (GPU, NVIDIA) and not vendors:
+        why = "this machine has no GPU"
+    elif spec.machines == NVIDIA and NVIDIA_VENDOR not in vendors and AMD_VENDOR in vendors:
+        why = "this machine has AMD GPUs"
+    if not why:
+        return check
+    findings = Findings(check.id.split(".", 1)[0], [spec])
+    findings.not_applicable(spec.name, why)
+    return findings.checks()[0]
+
+
+def _all_unknown(concern: str, table: Any, reason: str) -> List[Check]:
+    findings = Findings(concern, table)
+    for spec in table:
+        findings.unknown(spec.name, reason)
+    return findings.checks()
+
+
+def run(require: Any, skip: Any, timeout: float) -> Dict[str, Any]:
+    """Check the input (contract.ContractError), then probe this machine."""
+    resolved = contract.resolve(require)
+    skipped = contract.resolve_skip(skip, check_ids())
+    return probe(Node(timeout=timeout), resolved, skipped)

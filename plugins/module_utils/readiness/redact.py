@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Takes secrets and control characters out of what leaves the node."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+MASK = "********"
+
+# A name that ends in a word for a secret, and its value in any of the shapes command lines, environments, JSON and
+# YAML give it: --api-key VALUE, HF_TOKEN=VALUE, "password": "VALUE".
+_WORD = r"(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|token|secret|password|passwd|passphrase|credentials?|auth)"
+_PATTERNS = (
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s:@]*:[^/\s@]*@"), r"\1" + MASK + "@"),
+    (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)[^\s\"',;]+"), r"\1" + MASK),
+    (re.compile(r"(?i)\b(bearer\s+)[^\s\"',;]+"), r"\1" + MASK),
+    (re.compile(r"(?i)([a-z0-9_.-]*" + _WORD + r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"), r"\1" + MASK),
+    (re.compile(r"(?i)(--?[a-z0-9-]*" + _WORD + r"\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-][^\s]*)"), r"\1" + MASK),
+    (re.compile(r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-)[A-Za-z0-9_-]{8,}"), MASK),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), MASK),
+)
+# Everything a terminal could take for a command, and the direction marks that make text read as something else.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udfff]")
+
+
+def redact(text: str) -> str:
+    """``text`` with secrets masked and control characters shown as ``?``."""
+    for pattern, mask in _PATTERNS:
+        text = pattern.sub(mask, text)
+    return _CONTROL.sub("?", text)
+
+
+def redact_all(value: Any, limit: int = 2000) -> Any:
+    """A JSON value with every text in it redacted, and cut at ``limit`` characters."""
+    if isinstance(value, str):
+        # Cut only after redaction: a cut through a key would hide the pattern and show half of the secret.
+        clean = redact(value)
+        return clean if len(clean) <= limit else clean[:limit] + "…"
+    if isinstance(value, dict):
+        return {redact(key): redact_all(item, limit) for key, item in value.items()}
+    if isinstance(value, list):
+        return [redact_all(item, limit) for item in value]
+    return value

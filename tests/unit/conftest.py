@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Fixtures that all unit tests share."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, probe
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import REQUIRE
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import MadeNode
+
+
+@pytest.fixture
+def make_node(tmp_path):
+    """make_node(profile, **options): a Node over a profile."""
+    numbers = itertools.count()
+
+    def make(profile, **options):
+        return MadeNode(profile, tmp_path / str(next(numbers)), **options)
+
+    return make
+
+
+@pytest.fixture
+def ask(make_node):
+    """ask(profile, require, skip): the whole report's checks by id, as the module would answer for that node."""
+
+    def ask_node(profile, require=None, skip=None, **options):
+        resolved = contract.resolve({**REQUIRE, **(require or {})})
+        report = probe.probe(make_node(profile, **options), resolved, skip or {})
+        return {check["id"]: check for check in report["checks"]}
+
+    return ask_node
+
+
+@pytest.fixture
+def report_of(make_node):
+    """report_of(profile, require): the whole report of that node."""
+
+    def report(profile, require=None, skip=None, **options):
+        return probe.probe(make_node(profile, **options), contract.resolve({**REQUIRE, **(require or {})}), skip or {})
+
+    return report
