@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, probe
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import REQUIRE
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import MadeNode

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){0,3}")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,63}")
@@ -25,94 +25,148 @@ class Key:
     default: Any
     meaning: str
     source: str
-    choices: Tuple[str, ...] = ()
-    minimum: Optional[int] = None
-    maximum: Optional[int] = None
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
 
 
 # Types: int, bool, choice, version (dotted integers or empty), name (device or host name or empty),
 # names (a list of them), path (absolute or empty).
-KEYS: Dict[str, Key] = {
+KEYS: dict[str, Key] = {
     "driver_branch_min": Key(
-        "int", 580, "Lowest driver branch the image runs on.", "facts 0.1, 1.3: CUDA 13 needs r580", minimum=1, maximum=9999),
+        "int",
+        580,
+        "Lowest driver branch the image runs on.",
+        "facts 0.1, 1.3: CUDA 13 needs r580",
+        minimum=1,
+        maximum=9999,
+    ),
     "driver_version": Key(
-        "version", "", "Exact driver version; empty accepts every version of an allowed branch.", "facts 1.5"),
+        "version", "", "Exact driver version; empty accepts every version of an allowed branch.", "facts 1.5"
+    ),
     "driver_flavour": Key(
-        "choice", "auto", "Kernel module flavour; auto: open from Blackwell on, either before.", "facts 1.10; C17",
-        choices=("auto", "open", "proprietary")),
+        "choice",
+        "auto",
+        "Kernel module flavour; auto: open from Blackwell on, either before.",
+        "facts 1.10; C17",
+        choices=("auto", "open", "proprietary"),
+    ),
     "gpu_count": Key(
-        "int", 0, "GPUs the node must show; 0: what its product has (HGX 8, GB200/GB300 tray 4).", "facts 7.1",
-        minimum=0, maximum=64),
+        "int",
+        0,
+        "GPUs the node must show; 0: what its product has (HGX 8, GB200/GB300 tray 4).",
+        "facts 7.1",
+        minimum=0,
+        maximum=64,
+    ),
     "gpu_busy_allowed": Key(
-        "bool", False, "Whether processes on the GPUs are expected (a serving node); else they are residue that warns.",
-        "requirements 60"),
+        "bool",
+        False,
+        "Whether processes on the GPUs are expected (a serving node); else they are residue that warns.",
+        "requirements 60",
+    ),
     "interconnect": Key(
-        "choice", "auto", "How nodes of the deployment talk; auto: nvlink on GB200/GB300, rdma where HCAs are, else none.",
-        "facts 0.4", choices=("auto", "rdma", "nvlink", "none")),
+        "choice",
+        "auto",
+        "How nodes of the deployment talk; auto: nvlink on GB200/GB300, rdma where HCAs are, else none.",
+        "facts 0.4",
+        choices=("auto", "rdma", "nvlink", "none"),
+    ),
     "nvlink_domain": Key(
-        "name", "", "Declared clusterUuid of the NVLink domain; empty: not compared.", "facts, corrections"),
+        "name", "", "Declared clusterUuid of the NVLink domain; empty: not compared.", "facts, corrections"
+    ),
     "nvlink_partition": Key(
-        "name", "", "Declared cliqueId of the NVLink partition; empty: not compared.", "facts, corrections"),
+        "name", "", "Declared cliqueId of the NVLink partition; empty: not compared.", "facts, corrections"
+    ),
     "rdma_hcas": Key(
-        "names", [], "Declared HCAs of the rails; empty: every HCA with an active port of the highest rate.",
-        "facts 0.18; peers 2.17"),
+        "names",
+        [],
+        "Declared HCAs of the rails; empty: every HCA with an active port of the highest rate.",
+        "facts 0.18; peers 2.17",
+    ),
     "rdma_rate_min_gbps": Key(
-        "int", 0, "Lowest port rate of a rail in Gb/s; 0: only unequal rails are reported.", "peers 2.17",
-        minimum=0, maximum=10000),
+        "int",
+        0,
+        "Lowest port rate of a rail in Gb/s; 0: only unequal rails are reported.",
+        "peers 2.17",
+        minimum=0,
+        maximum=10000,
+    ),
     "rail_isolated": Key(
-        "bool", False, "Whether rails cannot reach each other (NCCL_CROSS_NIC=0), which rules GIN out.",
-        "facts, corrections; C31"),
+        "bool",
+        False,
+        "Whether rails cannot reach each other (NCCL_CROSS_NIC=0), which rules GIN out.",
+        "facts, corrections; C31",
+    ),
     "gpudirect_path": Key(
-        "choice", "auto", "Path GPU memory takes to the HCA; auto: dmabuf, else peermem.", "facts 2.10",
-        choices=("auto", "dmabuf", "peermem", "none")),
-    "gpudirect_gin": Key(
-        "bool", False, "Whether the plan uses deepep_v2, which needs NCCL GIN.", "facts, corrections"),
+        "choice",
+        "auto",
+        "Path GPU memory takes to the HCA; auto: dmabuf, else peermem.",
+        "facts 2.10",
+        choices=("auto", "dmabuf", "peermem", "none"),
+    ),
+    "gpudirect_gin": Key("bool", False, "Whether the plan uses deepep_v2, which needs NCCL GIN.", "facts, corrections"),
     "container_engine": Key(
-        "choice", "auto", "Engine that runs the image; auto: docker, else podman, else containerd.", "facts 6.9",
-        choices=("auto", "docker", "podman", "containerd")),
+        "choice",
+        "auto",
+        "Engine that runs the image; auto: docker, else podman, else containerd.",
+        "facts 6.9",
+        choices=("auto", "docker", "podman", "containerd"),
+    ),
     "memlock_min_kib": Key(
-        "int", -1, "Lowest locked-memory limit of the engine's processes in KiB; -1: unlimited.", "facts 6.8; C28",
-        minimum=-1),
+        "int",
+        -1,
+        "Lowest locked-memory limit of the engine's processes in KiB; -1: unlimited.",
+        "facts 6.8; C28",
+        minimum=-1,
+    ),
     "data_interface": Key(
-        "name", "", "Interface of NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; empty: the default route's.", "facts 3.4"),
+        "name", "", "Interface of NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME; empty: the default route's.", "facts 3.4"
+    ),
     "network_mtu_min": Key(
-        "int", 0, "Lowest MTU of the data interface; 0: only read.", "no source names a figure", minimum=0, maximum=65536),
-    "image_store_path": Key(
-        "path", "", "Where the engine stores images; empty: what the engine says.", "C44"),
-    "image_room_gib": Key(
-        "int", 40, "Free room for the image in GiB.", "facts 6.5", minimum=0),
+        "int",
+        0,
+        "Lowest MTU of the data interface; 0: only read.",
+        "no source names a figure",
+        minimum=0,
+        maximum=65536,
+    ),
+    "image_store_path": Key("path", "", "Where the engine stores images; empty: what the engine says.", "C44"),
+    "image_room_gib": Key("int", 40, "Free room for the image in GiB.", "facts 6.5", minimum=0),
     "weights_path": Key(
-        "path", "", "Where the weights are or shall be; empty: not decided yet, which only warns.", "facts 6.6"),
-    "weights_room_gb": Key(
-        "int", 1800, "Free room for the weights in GB (10^9 bytes).", "facts 6.6", minimum=0),
+        "path", "", "Where the weights are or shall be; empty: not decided yet, which only warns.", "facts 6.6"
+    ),
+    "weights_room_gb": Key("int", 1800, "Free room for the weights in GB (10^9 bytes).", "facts 6.6", minimum=0),
     "host_memory_min_gib": Key(
-        "int", 512, "Memory below which the node is warned about, in GiB.", "no source names a figure", minimum=0),
+        "int", 512, "Memory below which the node is warned about, in GiB.", "no source names a figure", minimum=0
+    ),
     "host_uptime_max_days": Key(
-        "int", 55, "Uptime from which a reboot is advised on B200/B300.", "peers 2.17", minimum=1, maximum=3650),
+        "int", 55, "Uptime from which a reboot is advised on B200/B300.", "peers 2.17", minimum=1, maximum=3650
+    ),
 }
 
 
-def defaults() -> Dict[str, Any]:
+def defaults() -> dict[str, Any]:
     """The K3 contract as it is without a word from the user."""
     return {name: (list(key.default) if isinstance(key.default, list) else key.default) for name, key in KEYS.items()}
 
 
-def resolve(given: Any) -> Dict[str, Any]:
+def resolve(given: Any) -> dict[str, Any]:
     """The defaults overlaid with ``given``; ContractError lists every fault at once."""
     if given is None:
         given = {}
     if not isinstance(given, dict):
-        raise ContractError("require must be a dictionary, not %s" % _shown(given))
+        raise ContractError(f"require must be a dictionary, not {_shown(given)}")
     contract = defaults()
-    faults: List[str] = []
+    faults: list[str] = []
     for name, value in given.items():
         key = KEYS.get(name) if isinstance(name, str) else None
         if key is None:
-            faults.append("require has no key %s; keys are: %s" % (_shown(name), ", ".join(sorted(KEYS))))
+            faults.append("require has no key {}; keys are: {}".format(_shown(name), ", ".join(sorted(KEYS))))
             continue
         fault, clean = _checked(key, value)
         if fault:
-            faults.append("require.%s: %s is not allowed; allowed: %s" % (name, _shown(value), fault))
+            faults.append(f"require.{name}: {_shown(value)} is not allowed; allowed: {fault}")
         else:
             contract[name] = clean
     if faults:
@@ -120,33 +174,34 @@ def resolve(given: Any) -> Dict[str, Any]:
     return contract
 
 
-def resolve_skip(given: Any, known: List[str]) -> Dict[str, str]:
+def resolve_skip(given: Any, known: list[str]) -> dict[str, str]:
     """``{check id: reason}`` as the user wrote it; ContractError for an unknown id or an empty reason."""
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise ContractError("skip must be a dictionary of check id and reason, not %s" % _shown(given))
+        raise ContractError(f"skip must be a dictionary of check id and reason, not {_shown(given)}")
     faults = []
     for check, reason in given.items():
         if check not in known:
-            faults.append("skip: there is no check %s; checks are: %s" % (_shown(check), ", ".join(known)))
+            faults.append("skip: there is no check {}; checks are: {}".format(_shown(check), ", ".join(known)))
         elif not isinstance(reason, str) or not reason.strip():
-            faults.append("skip.%s: %s is not allowed; allowed: a sentence that says why it is skipped"
-                          % (check, _shown(reason)))
+            faults.append(
+                f"skip.{check}: {_shown(reason)} is not allowed; allowed: a sentence that says why it is skipped"
+            )
     if faults:
         raise ContractError("; ".join(faults))
     return {check: str(reason).strip() for check, reason in given.items()}
 
 
-def _checked(key: Key, value: Any) -> Tuple[str, Any]:
+def _checked(key: Key, value: Any) -> tuple[str, Any]:
     """("what is allowed" when the value is not, else "", the value in its own type)."""
     if key.type == "bool":
         if isinstance(value, bool):
             return "", value
         return "true or false", None
     if key.type == "int":
-        bounds = "an integer" + (" from %d" % key.minimum if key.minimum is not None else "") + (
-            " to %d" % key.maximum if key.maximum is not None else "")
+        limits = (("from", key.minimum), ("to", key.maximum))
+        bounds = "an integer" + "".join(f" {word} {limit}" for word, limit in limits if limit is not None)
         # A templated variable arrives as text; digits are accepted, a boolean is not a number.
         if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,15}", value):
             value = int(value)
@@ -156,14 +211,20 @@ def _checked(key: Key, value: Any) -> Tuple[str, Any]:
             return bounds, None
         return "", value
     if key.type == "choice":
-        return ("", value) if isinstance(value, str) and value in key.choices else ("one of " + ", ".join(key.choices), None)
+        return (
+            ("", value)
+            if isinstance(value, str) and value in key.choices
+            else ("one of " + ", ".join(key.choices), None)
+        )
     if key.type == "names":
         if isinstance(value, list) and all(isinstance(item, str) and NAME.fullmatch(item) for item in value):
             return ("", value) if len(set(value)) == len(value) else ("a list of device names without repetition", None)
         return "a list of device names such as mlx5_0", None
-    patterns = {"version": (VERSION, "a version such as 580.126.20, quoted, or empty"),
-                "name": (NAME, "a name of letters, digits and . _ : @ -, or empty"),
-                "path": (PATH, "an absolute path of letters, digits and / . _ @ + -, or empty")}
+    patterns = {
+        "version": (VERSION, "a version such as 580.126.20, quoted, or empty"),
+        "name": (NAME, "a name of letters, digits and . _ : @ -, or empty"),
+        "path": (PATH, "an absolute path of letters, digits and / . _ @ + -, or empty"),
+    }
     pattern, allowed = patterns[key.type]
     if key.type == "name" and isinstance(value, int) and not isinstance(value, bool):
         value = str(value)

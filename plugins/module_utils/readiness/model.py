@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Union
 
 SCHEMA_VERSION = "1.0"
 
@@ -44,7 +45,7 @@ class Unknown:
         return False
 
     def __repr__(self) -> str:
-        return "Unknown(%r)" % self.reason
+        return f"Unknown({self.reason!r})"
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,11 @@ class Remedy:
 
     action: str
     disruptive: str = "none"
-    command: Optional[str] = None
-    role: Optional[str] = None
-    entry_point: Optional[str] = None
-    playbook: Optional[str] = None
-    tag: Optional[str] = None
+    command: str | None = None
+    role: str | None = None
+    entry_point: str | None = None
+    playbook: str | None = None
+    tag: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Spec:
     remedy: Remedy
     blocking: bool = True
     machines: str = NVIDIA
-    owner: Optional[str] = None
+    owner: str | None = None
 
 
 @dataclass
@@ -102,11 +103,11 @@ class Check:
     observed: Any
     required: Any
     reason: str
-    evidence: List[Evidence] = field(default_factory=list)
-    remedy: Optional[Remedy] = None
+    evidence: list[Evidence] = field(default_factory=list)
+    remedy: Remedy | None = None
     blocking: bool = True
 
-    def as_dict(self) -> Dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The JSON form, with every Unknown inside written as ``{"unknown": reason}``."""
         return to_json(asdict(self))
 
@@ -124,25 +125,47 @@ class Findings:
     def __init__(self, concern: str, specs: Iterable[Spec]) -> None:
         self.concern = concern
         self.specs = {spec.name: spec for spec in specs}
-        self.answers: Dict[str, Check] = {}
+        self.answers: dict[str, Check] = {}
 
-    def passed(self, name: str, reason: str, observed: Any = None, required: Any = None,
-               evidence: EvidenceLike = None) -> None:
+    def passed(
+        self, name: str, reason: str, observed: Any = None, required: Any = None, evidence: EvidenceLike = None
+    ) -> None:
         """The required thing holds."""
         self._answer(name, PASS, reason, observed, required, evidence, None)
 
-    def warned(self, name: str, reason: str, observed: Any = None, required: Any = None,
-               evidence: EvidenceLike = None, remedy: Optional[Remedy] = None) -> None:
+    def warned(
+        self,
+        name: str,
+        reason: str,
+        observed: Any = None,
+        required: Any = None,
+        evidence: EvidenceLike = None,
+        remedy: Remedy | None = None,
+    ) -> None:
         """It serves, but worse than it could, or a threshold without a source was crossed (the reason says so)."""
         self._answer(name, WARN, reason, observed, required, evidence, remedy or self.specs[name].remedy)
 
-    def failed(self, name: str, reason: str, observed: Any = None, required: Any = None,
-               evidence: EvidenceLike = None, remedy: Optional[Remedy] = None) -> None:
+    def failed(
+        self,
+        name: str,
+        reason: str,
+        observed: Any = None,
+        required: Any = None,
+        evidence: EvidenceLike = None,
+        remedy: Remedy | None = None,
+    ) -> None:
         """The required thing does not hold."""
         self._answer(name, FAIL, reason, observed, required, evidence, remedy or self.specs[name].remedy)
 
-    def unknown(self, name: str, why: Union[Unknown, str], observed: Any = None, required: Any = None,
-                evidence: EvidenceLike = None, remedy: Optional[Remedy] = None) -> None:
+    def unknown(
+        self,
+        name: str,
+        why: Unknown | str,
+        observed: Any = None,
+        required: Any = None,
+        evidence: EvidenceLike = None,
+        remedy: Remedy | None = None,
+    ) -> None:
         """It could not be read; ``why`` says what stood in the way."""
         if isinstance(why, Unknown):
             if why.source and evidence is None:
@@ -154,22 +177,31 @@ class Findings:
         """The question does not arise on this machine."""
         self._answer(name, NOT_APPLICABLE, reason, observed, None, None, None)
 
-    def checks(self) -> List[Check]:
+    def checks(self) -> list[Check]:
         """Every check of the concern, in table order."""
         for name in self.specs:
             if name not in self.answers:
                 self.unknown(name, "the probe gave no answer to this check")
         return [self.answers[name] for name in self.specs]
 
-    def _answer(self, name: str, status: str, reason: str, observed: Any, required: Any, evidence: EvidenceLike,
-                remedy: Optional[Remedy]) -> None:
+    def _answer(
+        self,
+        name: str,
+        status: str,
+        reason: str,
+        observed: Any,
+        required: Any,
+        evidence: EvidenceLike,
+        remedy: Remedy | None,
+    ) -> None:
         spec = self.specs[name]
         if evidence is None:
             evidence = []
         elif isinstance(evidence, Evidence):
             evidence = [evidence]
-        self.answers[name] = Check("%s.%s" % (self.concern, name), status, observed, required, reason, list(evidence),
-                                   remedy, spec.blocking)
+        self.answers[name] = Check(
+            f"{self.concern}.{name}", status, observed, required, reason, list(evidence), remedy, spec.blocking
+        )
 
 
 def to_json(value: Any) -> Any:
@@ -187,7 +219,7 @@ def to_json(value: Any) -> Any:
     return str(value)
 
 
-def version_tuple(text: Any) -> Optional[Tuple[int, ...]]:
+def version_tuple(text: Any) -> tuple[int, ...] | None:
     """``580.126.20`` -> ``(580, 126, 20)``; None for anything that is not dotted integers.
 
     Versions are compared as integers: as text 580.9.1 would sort above 580.126.20, and 580.65.06 has a leading zero.

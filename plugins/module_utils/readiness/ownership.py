@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Union
+from typing import Any, Union
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     FAIL,
@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 PARTS = ("driver", "fabric", "rdma", "container")
 
 # (path that betrays an owner, its name, the parts it owns). Source: gpu-driver-container and gpu-operator mount the
-# driver under /run/nvidia/driver; network-operator leaves its marks under /run/mellanox; DGX OS writes /etc/dgx-release.
+# driver under /run/nvidia/driver; network-operator marks itself under /run/mellanox; DGX OS has /etc/dgx-release.
 MARKS = (
     ("/run/nvidia/driver/usr/bin/nvidia-smi", "the GPU operator's driver container", ("driver", "fabric")),
     ("/run/nvidia/validations/.driver-ctr-ready", "the GPU operator's driver container", ("driver", "fabric")),
@@ -29,15 +29,19 @@ MARKS = (
     ("/etc/dgx-release", "the vendor image (DGX OS)", ("driver", "fabric", "rdma")),
 )
 # Schedulers own the workload, not the parts: they decide when a node may be disturbed.
-SCHEDULERS = (("kubelet", "Kubernetes (kubelet)"), ("k3s", "Kubernetes (k3s)"), ("rke2-agent", "Kubernetes (rke2)"),
-              ("slurmd", "Slurm (slurmd)"))
+SCHEDULERS = (
+    ("kubelet", "Kubernetes (kubelet)"),
+    ("k3s", "Kubernetes (k3s)"),
+    ("rke2-agent", "Kubernetes (rke2)"),
+    ("slurmd", "Slurm (slurmd)"),
+)
 
-Owners = Dict[str, Union[str, None, Unknown]]
+Owners = dict[str, Union[str, Unknown, None]]
 
 
-def collect(node: Node) -> Dict[str, Any]:
+def collect(node: Node) -> dict[str, Any]:
     """``{part: owner or None, "schedulers": [...]}``; a mark that cannot be looked at makes its parts Unknown."""
-    owners: Dict[str, Any] = {part: None for part in PARTS}
+    owners: dict[str, Any] = dict.fromkeys(PARTS)
     for path, name, parts in MARKS:
         there = node.exists(path)
         for part in parts:
@@ -49,23 +53,25 @@ def collect(node: Node) -> Dict[str, Any]:
     return owners
 
 
-def _schedulers(node: Node) -> Union[List[str], Unknown]:
+def _schedulers(node: Node) -> list[str] | Unknown:
     """Schedulers whose daemon runs, by the names of the running processes."""
     names = node.listdir("/proc")
     if not isinstance(names, list):
         return names if isinstance(names, Unknown) else Unknown("there is no /proc", "/proc")
-    running = {node.value("/proc/%s/comm" % name) for name in names if name.isdigit()}
+    running = {node.value(f"/proc/{name}/comm") for name in names if name.isdigit()}
     return [label for comm, label in SCHEDULERS if comm in running]
 
 
-def withhold(checks: List[Check], specs: Dict[str, Spec], owners: Dict[str, Any]) -> None:
+def withhold(checks: list[Check], specs: dict[str, Spec], owners: dict[str, Any]) -> None:
     """Replace the cure of every check whose part belongs to somebody else by the name of that owner."""
     for check in checks:
         part = specs[check.id].owner
         owner = owners.get(part) if part else None
         if isinstance(owner, str) and check.status in (FAIL, WARN, UNKNOWN):
             disruptive = check.remedy.disruptive if check.remedy else "none"
-            check.remedy = Remedy("%s manages this part of the node: have it changed there." % _sentence(owner), disruptive)
+            check.remedy = Remedy(
+                f"{_sentence(owner)} manages this part of the node: have it changed there.", disruptive
+            )
 
 
 def _sentence(text: str) -> str:

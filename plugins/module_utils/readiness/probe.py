@@ -1,13 +1,13 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Runs every concern beside the others and makes one report. Never raises: what broke is an ``unknown`` with its reason."""
+"""Runs every concern beside the others and makes one report. Never raises: what broke is ``unknown``, with why."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, ownership
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS, specs
@@ -36,12 +36,12 @@ LIMITS_PER_PROBE = 3
 PRESENCE = "gpu.count"
 
 
-def check_ids() -> List[str]:
+def check_ids() -> list[str]:
     """Every check id, in the order of causes."""
     return [check_id for check_id, _spec in specs()]
 
 
-def probe(node: Node, require: Dict[str, Any], skip: Dict[str, str]) -> Dict[str, Any]:
+def probe(node: Node, require: dict[str, Any], skip: dict[str, str]) -> dict[str, Any]:
     """The readiness report of one node, as JSON types: schema, verdict, root_cause, checks, facts.
 
     ``require`` and ``skip`` come from contract.resolve() and contract.resolve_skip().
@@ -56,18 +56,18 @@ def probe(node: Node, require: Dict[str, Any], skip: Dict[str, str]) -> Dict[str
     return report(checks, facts)
 
 
-def collect(node: Node) -> Dict[str, Any]:
+def collect(node: Node) -> dict[str, Any]:
     """``{concern: its facts}`` with ``machine`` and ``owners`` beside them. A concern that broke or hung is Unknown."""
     jobs = {name: concern.collect for name, concern in CONCERNS.items()}
     jobs["owners"] = ownership.collect
     jobs["machine"] = _machine
-    facts: Dict[str, Any] = {}
+    facts: dict[str, Any] = {}
 
     def work(name: str) -> None:
         try:
             facts[name] = jobs[name](node)
         except Exception as exc:  # pylint: disable=broad-exception-caught  # the promise: a bad node is reported
-            facts[name] = Unknown("reading this part of the node failed: %s: %s" % (type(exc).__name__, str(exc)[:200]))
+            facts[name] = Unknown(f"reading this part of the node failed: {type(exc).__name__}: {str(exc)[:200]}")
 
     # Daemon threads: a read that hangs in the kernel must not keep the probe from answering.
     threads = {name: threading.Thread(target=work, args=(name,), daemon=True) for name in jobs}
@@ -81,9 +81,9 @@ def collect(node: Node) -> Dict[str, Any]:
     return {name: facts.get(name, late) for name in jobs}
 
 
-def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
+def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     """Every check answered, in the order of causes."""
-    answers: List[Check] = []
+    answers: list[Check] = []
     for name, concern in CONCERNS.items():
         facts_of_concern = facts.get(name)
         if isinstance(facts_of_concern, Unknown):
@@ -92,8 +92,9 @@ def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
         try:
             answers += concern.assess(facts, require)
         except Exception as exc:  # pylint: disable=broad-exception-caught  # see collect()
-            answers += _all_unknown(name, concern.CHECKS,
-                                    "judging this part of the node failed: %s: %s" % (type(exc).__name__, str(exc)[:200]))
+            answers += _all_unknown(
+                name, concern.CHECKS, f"judging this part of the node failed: {type(exc).__name__}: {str(exc)[:200]}"
+            )
     table = dict(specs())
     answers = [_for_this_machine(check, table[check.id], facts.get("machine")) for check in answers]
     owners = facts.get("owners")
@@ -102,7 +103,7 @@ def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
     return answers
 
 
-def report(checks: List[Check], facts: Dict[str, Any]) -> Dict[str, Any]:
+def report(checks: list[Check], facts: dict[str, Any]) -> dict[str, Any]:
     """The report as JSON types: redacted, and cut to SIZE_LIMIT bytes by dropping facts, then evidence."""
     for check in checks:
         check.evidence = check.evidence[:EVIDENCE_PER_CHECK]
@@ -116,7 +117,7 @@ def report(checks: List[Check], facts: Dict[str, Any]) -> Dict[str, Any]:
     for concern in sorted(answer["facts"], key=lambda name: -_size(answer["facts"][name])):
         if _size(answer) <= SIZE_LIMIT:
             return answer
-        answer["facts"][concern] = {"unknown": "left out: the report would be larger than %d bytes" % SIZE_LIMIT}
+        answer["facts"][concern] = {"unknown": f"left out: the report would be larger than {SIZE_LIMIT} bytes"}
     for shorter in (200, 80):
         if _size(answer) <= SIZE_LIMIT:
             break
@@ -131,7 +132,7 @@ def _size(value: Any) -> int:
     return len(json.dumps(value))
 
 
-def _machine(node: Node) -> Dict[str, Any]:
+def _machine(node: Node) -> dict[str, Any]:
     """Which vendors' GPUs the PCI bus shows: ``{"vendors": [...]}``, or the reason why that is not known."""
     found = pci.gpus(node)
     if isinstance(found, Unknown):
@@ -141,7 +142,7 @@ def _machine(node: Node) -> Dict[str, Any]:
 
 def _for_this_machine(check: Check, spec: Spec, machine: Any) -> Check:
     """``check``, or ``not_applicable`` in its place where this kind of machine cannot have what it asks for."""
-    vendors: Optional[List[str]] = machine.get("vendors") if isinstance(machine, dict) else None
+    vendors: list[str] | None = machine.get("vendors") if isinstance(machine, dict) else None
     if not isinstance(vendors, list) or check.id == PRESENCE:
         return check
     why = ""
@@ -156,14 +157,14 @@ def _for_this_machine(check: Check, spec: Spec, machine: Any) -> Check:
     return findings.checks()[0]
 
 
-def _all_unknown(concern: str, table: Any, reason: str) -> List[Check]:
+def _all_unknown(concern: str, table: Any, reason: str) -> list[Check]:
     findings = Findings(concern, table)
     for spec in table:
         findings.unknown(spec.name, reason)
     return findings.checks()
 
 
-def run(require: Any, skip: Any, timeout: float) -> Dict[str, Any]:
+def run(require: Any, skip: Any, timeout: float) -> dict[str, Any]:
     """Check the input (contract.ContractError), then probe this machine."""
     resolved = contract.resolve(require)
     skipped = contract.resolve_skip(skip, check_ids())

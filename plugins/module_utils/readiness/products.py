@@ -2,13 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """GPU products by PCI id: what a node is before any driver answers, and what it therefore needs.
 
-Source: pci.ids of November 2026 (ids and names), facts 5.4 (ids seen on hardware), facts 1.41 and 7.1 (what each needs).
+Source: pci.ids of November 2026 (ids and names), facts 5.4 (ids seen on hardware), 1.41 and 7.1 (what each needs).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
 
 NVIDIA_VENDOR = "10de"
 AMD_VENDOR = "1002"
@@ -70,7 +69,7 @@ B300 = Product("b300", BLACKWELL, "hgx", 8)
 GB200 = Product("gb200", BLACKWELL, "tray", 4)
 GB300 = Product("gb300", BLACKWELL, "tray", 4)
 
-PRODUCTS: Dict[Tuple[str, str], Product] = {
+PRODUCTS: dict[tuple[str, str], Product] = {
     (NVIDIA_VENDOR, "20b0"): Product("a100", AMPERE, "hgx", 8),
     (NVIDIA_VENDOR, "20b2"): Product("a100", AMPERE, "hgx", 8),
     (NVIDIA_VENDOR, "20bd"): Product("a800", AMPERE, "hgx", 8),
@@ -104,6 +103,6 @@ PRODUCTS: Dict[Tuple[str, str], Product] = {
 SERVES_K3 = ("h100", "h200", "b200", "b300", "gb200", "gb300", "mi350x", "mi355x")
 
 
-def product(vendor: str, device: str) -> Optional[Product]:
+def product(vendor: str, device: str) -> Product | None:
     """The product of a PCI id in lower-case hexadecimal without 0x; None for one the table does not list."""
     return PRODUCTS.get((vendor, device))

@@ -11,7 +11,10 @@ MASK = "********"
 
 # A name that ends in a word for a secret, and its value in any of the shapes command lines, environments, JSON and
 # YAML give it: --api-key VALUE, HF_TOKEN=VALUE, "password": "VALUE".
-_WORD = r"(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|token|secret|password|passwd|passphrase|credentials?|auth)"
+_WORD = (
+    r"(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|token|secret|password|passwd|passphrase"
+    r"|credentials?|auth)"
+)
 _PATTERNS = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s:@]*:[^/\s@]*@"), r"\1" + MASK + "@"),
     (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)[^\s\"',;]+"), r"\1" + MASK),

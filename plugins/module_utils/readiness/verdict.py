@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence
+from collections.abc import Sequence
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     DEGRADED,
@@ -39,9 +39,9 @@ def blocks(check: Check) -> bool:
     return check.status == FAIL or (check.status == UNKNOWN and check.blocking)
 
 
-def root_cause(checks: Sequence[Check]) -> Optional[str]:
+def root_cause(checks: Sequence[Check]) -> str | None:
     """The id of the first failure in the order of causes; where nothing failed, of the first blocking unknown."""
-    ordered: List[Check] = sorted(checks, key=_rank)
+    ordered: list[Check] = sorted(checks, key=_rank)
     for status in (FAIL, UNKNOWN):
         for check in ordered:
             if check.status == status and blocks(check):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Pattern, Union
+from re import Pattern
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
@@ -16,20 +16,21 @@ class KernelLog:
     """The lines, oldest first, and the command that gave them."""
 
     source: str
-    lines: List[str]
+    lines: list[str]
 
-    def matching(self, pattern: Pattern[str]) -> List[str]:
+    def matching(self, pattern: Pattern[str]) -> list[str]:
         """The lines in which ``pattern`` is found."""
         return [line for line in self.lines if pattern.search(line)]
 
 
-def read(node: Node) -> Union[KernelLog, Unknown]:
+def read(node: Node) -> KernelLog | Unknown:
     """This boot's kernel messages.
 
     dmesg answers from a ring that loses the oldest lines and may be closed to users; the journal is then asked. An
     empty answer of both is Unknown: silence of the log must not pass for health.
     """
-    def load() -> Union[KernelLog, Unknown]:
+
+    def load() -> KernelLog | Unknown:
         dmesg = node.run(["dmesg"])
         if dmesg.ok and dmesg.stdout.strip():
             return KernelLog("dmesg", dmesg.stdout.splitlines())
@@ -40,6 +41,8 @@ def read(node: Node) -> Union[KernelLog, Unknown]:
         if not node.is_root():
             return Unknown("needs root", "dmesg")
         why = dmesg.unknown() if not dmesg.ok else journal.unknown() if not journal.ok else None
-        return Unknown("the kernel log cannot be read: %s" % (why.reason if why else "dmesg and the journal are empty"),
-                       "dmesg")
+        return Unknown(
+            "the kernel log cannot be read: %s" % (why.reason if why else "dmesg and the journal are empty"), "dmesg"
+        )
+
     return node.once("kernel log", load)

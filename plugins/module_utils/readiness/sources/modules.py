@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Sequence, Union
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
@@ -19,11 +19,11 @@ class Loaded:
 
     name: str
     uses: int
-    users: List[str] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
 
 
-def loaded(node: Node) -> Union[Dict[str, Loaded], Unknown]:
-    """The loaded modules by name; Unknown where the kernel has no module list (modules switched off) or it is unreadable."""
+def loaded(node: Node) -> dict[str, Loaded] | Unknown:
+    """The loaded modules by name; Unknown where the kernel has no module list or it cannot be read."""
     text = node.read("/proc/modules")
     if isinstance(text, Unknown):
         return text
@@ -38,8 +38,8 @@ def loaded(node: Node) -> Union[Dict[str, Loaded], Unknown]:
     return found
 
 
-def on_disk(node: Node, names: Sequence[str], kernel: str = "") -> Union[Dict[str, str], None, Unknown]:
-    """modinfo of the first of ``names`` (file names differ: Debian's is nvidia-current) for ``kernel`` (default: running).
+def on_disk(node: Node, names: Sequence[str], kernel: str = "") -> dict[str, str] | Unknown | None:
+    """modinfo of the first of ``names`` (Debian's file is nvidia-current) for ``kernel`` (default: the running one).
 
     None where no module of that name is on disk for that kernel; Unknown where modinfo cannot be asked.
     """
@@ -48,17 +48,17 @@ def on_disk(node: Node, names: Sequence[str], kernel: str = "") -> Union[Dict[st
         if result.error:
             return result.unknown()
         if result.rc == 0:
-            values: Dict[str, str] = {}
+            values: dict[str, str] = {}
             for line in result.stdout.splitlines():
                 key, colon, value = line.partition(":")
                 if colon and key.strip() in FIELDS:
                     values.setdefault(key.strip(), value.strip())
-            return values if values else Unknown("`%s` said nothing readable" % result.source, result.source)
+            return values if values else Unknown(f"`{result.source}` said nothing readable", result.source)
         if "not found" not in result.stderr:
             return result.unknown()
     return None
 
 
-def first_loaded(modules: Dict[str, Loaded], names: Sequence[str]) -> Optional[str]:
+def first_loaded(modules: dict[str, Loaded], names: Sequence[str]) -> str | None:
     """The first of ``names`` that is loaded."""
     return next((name for name in names if name in modules), None)

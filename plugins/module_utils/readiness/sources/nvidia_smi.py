@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Union
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node, Result
@@ -19,8 +18,19 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 ARGV = ["nvidia-smi", "-q", "-x"]
 SOURCE = " ".join(ARGV)
 # Texts with which nvidia-smi says that it has no value.
-NO_VALUE = ("", "n/a", "[n/a]", "[not supported]", "not supported", "unknown error", "[unknown error]", "err!",
-            "requested functionality has been deprecated", "insufficient permissions", "[insufficient permissions]")
+NO_VALUE = (
+    "",
+    "n/a",
+    "[n/a]",
+    "[not supported]",
+    "not supported",
+    "unknown error",
+    "[unknown error]",
+    "err!",
+    "requested functionality has been deprecated",
+    "insufficient permissions",
+    "[insufficient permissions]",
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +40,11 @@ class Gpu:
     bdf: str
     element: ElementTree.Element
 
-    def text(self, path: str) -> Optional[str]:
+    def text(self, path: str) -> str | None:
         """The stripped text at ``path`` below the block; None where the element is absent or has no value."""
         return self.first(path)
 
-    def first(self, *paths: str) -> Optional[str]:
+    def first(self, *paths: str) -> str | None:
         """The first of several spellings that has a value: element names differ between branches."""
         for path in paths:
             raw = self.element.findtext(path)
@@ -42,12 +52,12 @@ class Gpu:
                 return raw.strip()
         return None
 
-    def raw(self, path: str) -> Optional[str]:
-        """The stripped text at ``path`` even where it says that there is no value; None only where the element is absent."""
+    def raw(self, path: str) -> str | None:
+        """The stripped text at ``path`` even where it says that there is no value; None where it is absent."""
         raw = self.element.findtext(path)
         return None if raw is None else raw.strip()
 
-    def number(self, path: str) -> Optional[int]:
+    def number(self, path: str) -> int | None:
         """The leading integer at ``path`` (``16x``, ``183359 MiB``, ``0``); None where there is none."""
         match = re.match(r"-?[0-9]{1,18}(?![0-9])", self.text(path) or "")
         return int(match.group()) if match else None
@@ -57,19 +67,21 @@ class Gpu:
 class Smi:
     """The whole answer. Versions are None where the answer has none."""
 
-    driver_version: Optional[str]
-    cuda_version: Optional[str]
-    attached_gpus: Optional[int]
-    gpus: List[Gpu]
+    driver_version: str | None
+    cuda_version: str | None
+    attached_gpus: int | None
+    gpus: list[Gpu]
 
 
-def query(node: Node) -> Union[Smi, Unknown]:
+def query(node: Node) -> Smi | Unknown:
     """Ask once. Unknown with the tool's own words where it is absent, hangs, fails or answers something unreadable."""
-    def load() -> Union[Smi, Unknown]:
+
+    def load() -> Smi | Unknown:
         result = node.run(ARGV)
         if result.error or result.rc != 0:
             return failure(result)
         return parse(result.stdout)
+
     return node.once("nvidia-smi parsed", load)
 
 
@@ -83,21 +95,21 @@ def failure(result_: Result) -> Unknown:
     if result_.error:
         return result_.unknown()
     said = " ".join((result_.stdout + " " + result_.stderr).split())[:300]
-    return Unknown("`%s` ended with %d and said: %s" % (SOURCE, result_.rc, said or "nothing"), SOURCE)
+    return Unknown(f"`{SOURCE}` ended with {result_.rc} and said: {said or 'nothing'}", SOURCE)
 
 
-def parse(text: str) -> Union[Smi, Unknown]:
+def parse(text: str) -> Smi | Unknown:
     """Read the XML. Anything but a whole nvidia_smi_log with as many blocks as it announces is Unknown."""
     # Entities are not part of this format; declining them keeps a hostile answer from growing without bound.
     if "<!ENTITY" in text:
-        return Unknown("the answer of `%s` declares entities, which it never does" % SOURCE, SOURCE)
+        return Unknown(f"the answer of `{SOURCE}` declares entities, which it never does", SOURCE)
     try:
         root = ElementTree.fromstring(text.encode("utf-8", "replace") if text.startswith("<?xml") else text)
     except (ElementTree.ParseError, ValueError, LookupError) as exc:
-        return Unknown("the answer of `%s` is not XML: %s" % (SOURCE, str(exc)[:120]), SOURCE)
+        return Unknown(f"the answer of `{SOURCE}` is not XML: {str(exc)[:120]}", SOURCE)
     if root.tag != "nvidia_smi_log":
-        return Unknown("the answer of `%s` is not an nvidia_smi_log" % SOURCE, SOURCE)
-    values: Dict[str, Optional[str]] = {}
+        return Unknown(f"the answer of `{SOURCE}` is not an nvidia_smi_log", SOURCE)
+    values: dict[str, str | None] = {}
     for name in ("driver_version", "cuda_version", "attached_gpus"):
         raw = (root.findtext(name) or "").strip()
         values[name] = None if raw.lower() in NO_VALUE else raw

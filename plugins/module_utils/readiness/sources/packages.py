@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Union
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
@@ -16,7 +15,7 @@ RPM = ["rpm", "-qa", "--qf", "%{NAME}\t%{ARCH}\tii \t%{EPOCHNUM}:%{VERSION}-%{RE
 
 @dataclass(frozen=True)
 class Package:
-    """One installed package. ``state`` is dpkg's abbreviation (``ii`` installed, ``iF`` half configured, ``hi`` held)."""
+    """One installed package; ``state`` is dpkg's: ``ii`` installed, ``iF`` half configured, ``hi`` held."""
 
     name: str
     architecture: str
@@ -25,7 +24,7 @@ class Package:
 
     @property
     def upstream(self) -> str:
-        """The version without epoch and revision: ``3:580.126.20-1.el9`` and ``580.126.20-1ubuntu1`` give 580.126.20."""
+        """Without epoch and revision: 580.126.20 for ``3:580.126.20-1.el9`` and ``580.126.20-1ubuntu1``."""
         return self.version.split(":", 1)[-1].split("-", 1)[0]
 
 
@@ -34,7 +33,7 @@ class Packages:
     """Installed packages by name, and the tool that listed them (``dpkg`` or ``rpm``)."""
 
     tool: str
-    by_name: Dict[str, Package]
+    by_name: dict[str, Package]
 
     @property
     def source(self) -> str:
@@ -42,9 +41,10 @@ class Packages:
         return "dpkg-query -W" if self.tool == "dpkg" else "rpm -qa"
 
 
-def installed(node: Node) -> Union[Packages, Unknown]:
+def installed(node: Node) -> Packages | Unknown:
     """What is installed (removed packages whose configuration stayed are left out); Unknown without dpkg and rpm."""
-    def load() -> Union[Packages, Unknown]:
+
+    def load() -> Packages | Unknown:
         for tool, argv in (("dpkg", DPKG), ("rpm", RPM)):
             result = node.run(argv)
             if result.error == "missing":
@@ -61,4 +61,5 @@ def installed(node: Node) -> Union[Packages, Unknown]:
             if packages:
                 return Packages(tool, packages)
         return Unknown("neither dpkg-query nor rpm lists a package on this node", "dpkg-query, rpm")
+
     return node.once("packages", load)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Optional, Union
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
@@ -24,7 +23,7 @@ class PciDevice:
     vendor: str
     device: str
     pci_class: str
-    driver: Union[str, None, Unknown]
+    driver: str | Unknown | None
 
     @property
     def folder(self) -> str:
@@ -33,7 +32,7 @@ class PciDevice:
 
     @property
     def is_gpu(self) -> bool:
-        """An NVIDIA or AMD display or accelerator function; a management controller's display (Matrox, ASPEED) is none."""
+        """An NVIDIA or AMD display or accelerator function; a management controller's display is none."""
         return self.vendor in (NVIDIA_VENDOR, AMD_VENDOR) and self.pci_class[:4] in DISPLAY_CLASSES
 
     @property
@@ -42,34 +41,43 @@ class PciDevice:
         return self.vendor == NVIDIA_VENDOR and self.pci_class[:4] == SWITCH_CLASS
 
 
-def devices(node: Node) -> Union[List[PciDevice], Unknown]:
+def devices(node: Node) -> list[PciDevice] | Unknown:
     """Every PCI function; Unknown when the bus cannot be read. A machine without PCI has an empty list."""
-    def load() -> Union[List[PciDevice], Unknown]:
+
+    def load() -> list[PciDevice] | Unknown:
         names = node.listdir(DEVICES)
         if isinstance(names, Unknown):
             return names
         if names is None:
-            return Unknown("%s does not exist, so devices cannot be seen" % DEVICES, DEVICES)
+            return Unknown(f"{DEVICES} does not exist, so devices cannot be seen", DEVICES)
         found = []
         for name in names:
-            ids = [_hex(node.value("%s/%s/%s" % (DEVICES, name, part))) for part in ("vendor", "device", "class")]
+            ids = [_hex(node.value(f"{DEVICES}/{name}/{part}")) for part in ("vendor", "device", "class")]
             vendor, device, pci_class = ids
             if vendor is None or device is None or pci_class is None:
-                return Unknown("%s/%s has no readable vendor, device or class" % (DEVICES, name), DEVICES)
-            link = node.readlink("%s/%s/driver" % (DEVICES, name))
-            found.append(PciDevice(name, vendor, device, pci_class.rjust(6, "0"),
-                                   link.rsplit("/", 1)[-1] if isinstance(link, str) else link))
+                return Unknown(f"{DEVICES}/{name} has no readable vendor, device or class", DEVICES)
+            link = node.readlink(f"{DEVICES}/{name}/driver")
+            found.append(
+                PciDevice(
+                    name,
+                    vendor,
+                    device,
+                    pci_class.rjust(6, "0"),
+                    link.rsplit("/", 1)[-1] if isinstance(link, str) else link,
+                )
+            )
         return found
+
     return node.once("pci devices", load)
 
 
-def gpus(node: Node) -> Union[List[PciDevice], Unknown]:
+def gpus(node: Node) -> list[PciDevice] | Unknown:
     """The GPUs of this machine, NVIDIA and AMD."""
     found = devices(node)
     return found if isinstance(found, Unknown) else [item for item in found if item.is_gpu]
 
 
-def _hex(value: Union[str, None, Unknown]) -> Optional[str]:
+def _hex(value: str | Unknown | None) -> str | None:
     if not isinstance(value, str) or not value.lower().startswith("0x"):
         return None
     digits = value[2:].lower()
