@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +66,28 @@ KEYS: dict[str, Key] = {
         False,
         "Whether processes on the GPUs are expected (a serving node); else they are residue that warns.",
         "requirements 60",
+    ),
+    "gpu_idle_memory_mib": Key(
+        "int",
+        1024,
+        "GPU memory in MiB that may be in use without a process before it counts as residue.",
+        "no source names a figure",
+        minimum=0,
+    ),
+    "gpu_pcie_replays_max": Key(
+        "int",
+        1000,
+        "PCIe replays since the last reset of a GPU above which its link is warned about.",
+        "no source names a figure",
+        minimum=0,
+    ),
+    "fabric_registration_s": Key(
+        "int",
+        300,
+        "Seconds after boot in which GPUs may still be registering with the NVLink fabric.",
+        "C33",
+        minimum=0,
+        maximum=86400,
     ),
     "interconnect": Key(
         "choice",
@@ -156,17 +180,17 @@ def resolve(given: Any) -> dict[str, Any]:
     if given is None:
         given = {}
     if not isinstance(given, dict):
-        raise ContractError(f"require must be a dictionary, not {_shown(given)}")
+        raise ContractError(f"require must be a dictionary, not {shown(given)}")
     contract = defaults()
     faults: list[str] = []
     for name, value in given.items():
         key = KEYS.get(name) if isinstance(name, str) else None
         if key is None:
-            faults.append("require has no key {}; keys are: {}".format(_shown(name), ", ".join(sorted(KEYS))))
+            faults.append(f"require has no key {shown(name)}; {nearest(name, KEYS)}")
             continue
         fault, clean = _checked(key, value)
         if fault:
-            faults.append(f"require.{name}: {_shown(value)} is not allowed; allowed: {fault}")
+            faults.append(f"require.{name}: {shown(value)} is not allowed; allowed: {fault}")
         else:
             contract[name] = clean
     if faults:
@@ -179,14 +203,14 @@ def resolve_skip(given: Any, known: list[str]) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise ContractError(f"skip must be a dictionary of check id and reason, not {_shown(given)}")
+        raise ContractError(f"skip must be a dictionary of check id and reason, not {shown(given)}")
     faults = []
     for check, reason in given.items():
         if check not in known:
-            faults.append("skip: there is no check {}; checks are: {}".format(_shown(check), ", ".join(known)))
+            faults.append(f"skip: there is no check {shown(check)}; {nearest(check, known)}")
         elif not isinstance(reason, str) or not reason.strip():
             faults.append(
-                f"skip.{check}: {_shown(reason)} is not allowed; allowed: a sentence that says why it is skipped"
+                f"skip.{check}: {shown(reason)} is not allowed; allowed: a sentence that says why it is skipped"
             )
     if faults:
         raise ContractError("; ".join(faults))
@@ -231,6 +255,13 @@ def _checked(key: Key, value: Any) -> tuple[str, Any]:
     return ("", value) if isinstance(value, str) and (value == "" or pattern.fullmatch(value)) else (allowed, None)
 
 
-def _shown(value: Any) -> str:
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: the closest ones, or all there are."""
+    names = sorted(known)
+    close = difflib.get_close_matches(str(name), names, 2)
+    return "did you mean " + " or ".join(close) + "?" if close else "there are: " + ", ".join(names)
+
+
+def shown(value: Any) -> str:
     """A value for an error message: quoted, one line, without control characters, at most 80 characters."""
     return ascii(value)[:80]

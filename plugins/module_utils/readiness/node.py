@@ -65,6 +65,8 @@ class Node:
     def __init__(self, root: str = "/", timeout: float = 20.0) -> None:
         self.root = root.rstrip("/")
         self.timeout = timeout
+        # The contract this node is asked about: it names paths only a collector can measure. Empty outside a probe.
+        self.require: dict[str, Any] = {}
         self._memory: dict[Any, Any] = {}
         self._locks: dict[Any, threading.Lock] = {}
         self._guard = threading.Lock()

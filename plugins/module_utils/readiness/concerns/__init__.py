@@ -1,11 +1,10 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""One file a concern, each with its table CHECKS and both halves: collect(node) -> facts, assess(facts, require) -> checks."""
+"""One file a concern: its table CHECKS and both halves, collect(node) -> facts and assess(facts, require) -> checks."""
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Dict, List, Tuple
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import (
     container,
@@ -20,7 +19,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concern
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Spec
 
-CONCERNS: Dict[str, ModuleType] = {
+CONCERNS: dict[str, ModuleType] = {
     "host": host,
     "driver": driver,
     "gpu": gpu,
@@ -33,6 +32,6 @@ CONCERNS: Dict[str, ModuleType] = {
 }
 
 
-def specs() -> List[Tuple[str, Spec]]:
+def specs() -> list[tuple[str, Spec]]:
     """(check id, specification) of every check, in the order of causes."""
-    return [("%s.%s" % (name, spec.name), spec) for name, concern in CONCERNS.items() for spec in concern.CHECKS]
+    return [(f"{name}.{spec.name}", spec) for name, concern in CONCERNS.items() for spec in concern.CHECKS]

@@ -1,3 +1,9 @@
 CHECKS = ()
-def collect(node): return {}
-def assess(facts, require): return []
+
+
+def collect(node):
+    return {}
+
+
+def assess(facts, require):
+    return []

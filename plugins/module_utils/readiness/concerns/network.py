@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict, List, Union
+from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     ANY,
@@ -24,27 +24,43 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
 PORTS = "8000 (API), 29500 and 29501 (rendezvous), 5600 (NIXL), 50000 and 50005 (IMEX)"
 
 CHECKS = (
-    Spec("data_interface", "The interface NCCL and Gloo bootstrap over exists, is up and has an address.",
-         "`data_interface`, else the interface of the default route, is up with an IPv4 or IPv6 address",
-         "facts 3.4: Gloo wants one exact name",
-         Remedy("Declare the interface in `data_interface`, or bring it up and give it an address."), machines=ANY),
-    Spec("mtu", "The MTU of that interface.", "at least `network_mtu_min`",
-         "no source names a figure, so without `network_mtu_min` the value is only shown",
-         Remedy("Set the MTU on the interface and on the switch ports of its network."), blocking=False, machines=ANY),
-    Spec("firewall", "Whether something filters incoming traffic on this node.",
-         "no active input filter, or one that lets the ports of the deployment in: " + PORTS, "facts 4.7, 7.3",
-         Remedy("Open the ports of the deployment between its nodes: %s." % PORTS), blocking=False, machines=ANY),
+    Spec(
+        "data_interface",
+        "The interface NCCL and Gloo bootstrap over exists, is up and has an address.",
+        "`data_interface`, else the interface of the default route, is up with an IPv4 or IPv6 address",
+        "facts 3.4: Gloo wants one exact name",
+        Remedy("Declare the interface in `data_interface`, or bring it up and give it an address."),
+        machines=ANY,
+    ),
+    Spec(
+        "mtu",
+        "The MTU of that interface.",
+        "at least `network_mtu_min`",
+        "no source names a figure, so without `network_mtu_min` the value is only shown",
+        Remedy("Set the MTU on the interface and on the switch ports of its network."),
+        blocking=False,
+        machines=ANY,
+    ),
+    Spec(
+        "firewall",
+        "Whether something filters incoming traffic on this node.",
+        "no active input filter, or one that lets the ports of the deployment in: " + PORTS,
+        "facts 4.7, 7.3",
+        Remedy(f"Open the ports of the deployment between its nodes: {PORTS}."),
+        blocking=False,
+        machines=ANY,
+    ),
 )
 
 FILTERING = re.compile(r"hook input\b[^}]*policy (drop|reject)|\b(drop|reject)\b")
 
 
-def collect(node: Node) -> Dict[str, Any]:
+def collect(node: Node) -> dict[str, Any]:
     """``{"default": interface, "interfaces": {name: {"state", "mtu", "addresses"}}, "filter": {...}}``."""
     return {"default": _default_interface(node), "interfaces": _interfaces(node), "filter": _filter(node)}
 
 
-def _default_interface(node: Node) -> Union[str, None, Unknown]:
+def _default_interface(node: Node) -> str | Unknown | None:
     for family in ("-4", "-6"):
         routes = _json(node, ["ip", family, "-j", "route", "show", "default"])
         if isinstance(routes, Unknown):
@@ -55,11 +71,11 @@ def _default_interface(node: Node) -> Union[str, None, Unknown]:
     return None
 
 
-def _interfaces(node: Node) -> Union[Dict[str, Any], Unknown]:
+def _interfaces(node: Node) -> dict[str, Any] | Unknown:
     entries = _json(node, ["ip", "-j", "addr", "show"])
     if isinstance(entries, Unknown):
         return entries
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("ifname"), str):
             continue
@@ -67,26 +83,33 @@ def _interfaces(node: Node) -> Union[Dict[str, Any], Unknown]:
         found[entry["ifname"]] = {
             "state": entry.get("operstate"),
             "mtu": entry.get("mtu") if isinstance(entry.get("mtu"), int) else Unknown("ip told no MTU"),
-            "addresses": [info["local"] for info in infos if isinstance(info, dict) and info.get("scope") == "global"
-                          and isinstance(info.get("local"), str)] if isinstance(infos, list) else [],
+            "addresses": [
+                info["local"]
+                for info in infos
+                if isinstance(info, dict) and info.get("scope") == "global" and isinstance(info.get("local"), str)
+            ]
+            if isinstance(infos, list)
+            else [],
         }
     return found
 
 
-def _json(node: Node, argv: List[str]) -> Union[List[Any], Unknown]:
+def _json(node: Node, argv: list[str]) -> list[Any] | Unknown:
     result = node.run(argv)
     if not result.ok:
         return result.unknown()
     try:
         answer = json.loads(result.stdout or "[]")
     except ValueError:
-        return Unknown("`%s` did not answer in JSON" % result.source, result.source)
-    return answer if isinstance(answer, list) else Unknown("`%s` did not answer with a list" % result.source, result.source)
+        return Unknown(f"`{result.source}` did not answer in JSON", result.source)
+    return (
+        answer if isinstance(answer, list) else Unknown(f"`{result.source}` did not answer with a list", result.source)
+    )
 
 
-def _filter(node: Node) -> Dict[str, Any]:
+def _filter(node: Node) -> dict[str, Any]:
     """Front ends that are active, and whether the kernel's rules refuse incoming packets (with the line)."""
-    active: Dict[str, Any] = {name: systemd.is_active(node, name + ".service") for name in ("firewalld", "ufw")}
+    active: dict[str, Any] = {name: systemd.is_active(node, name + ".service") for name in ("firewalld", "ufw")}
     rules: Any = None
     source = ""
     for argv in (["nft", "list", "ruleset"], ["iptables", "-S", "INPUT"]):
@@ -106,7 +129,7 @@ def _filter(node: Node) -> Dict[str, Any]:
     return {"front_ends": active, "refusing": rules, "source": source}
 
 
-def _refusing(rules: str) -> List[str]:
+def _refusing(rules: str) -> list[str]:
     """The lines of input chains that drop or reject. Forward chains (Docker's) do not concern the node itself."""
     found, in_input = [], False
     for line in rules.splitlines():
@@ -115,14 +138,14 @@ def _refusing(rules: str) -> List[str]:
             in_input = False
         if "hook input" in text:
             in_input = True
-        if text.startswith(("-P INPUT DROP", "-A INPUT")) and ("DROP" in text or "REJECT" in text):
-            found.append(text)
-        elif in_input and FILTERING.search(text):
+        if (text.startswith(("-P INPUT DROP", "-A INPUT")) and ("DROP" in text or "REJECT" in text)) or (
+            in_input and FILTERING.search(text)
+        ):
             found.append(text)
     return found
 
 
-def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
+def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     """Answers for data_interface, mtu and firewall."""
     findings = Findings("network", CHECKS)
     network = facts["network"]
@@ -131,7 +154,7 @@ def assess(facts: Dict[str, Any], require: Dict[str, Any]) -> List[Check]:
     return findings.checks()
 
 
-def _assess_interface(findings: Findings, network: Dict[str, Any], require: Dict[str, Any]) -> None:
+def _assess_interface(findings: Findings, network: dict[str, Any], require: dict[str, Any]) -> None:
     declared = require["data_interface"]
     name = declared or network["default"]
     interfaces = network["interfaces"]
@@ -143,54 +166,80 @@ def _assess_interface(findings: Findings, network: Dict[str, Any], require: Dict
             return
     evidence = Evidence("ip -j addr show", ", ".join(sorted(interfaces)))
     if not name:
-        findings.failed("data_interface", "No interface is declared and this node has no default route.",
-                        required=wanted, evidence=evidence)
+        findings.failed(
+            "data_interface",
+            "No interface is declared and this node has no default route.",
+            required=wanted,
+            evidence=evidence,
+        )
         findings.unknown("mtu", "no data interface is known")
         return
     interface = interfaces.get(name)
     if interface is None:
-        findings.failed("data_interface", "Interface %s is declared, and this node has none of that name." % name,
-                        observed=sorted(interfaces), required=wanted, evidence=evidence)
-        findings.unknown("mtu", "there is no interface %s" % name)
+        findings.failed(
+            "data_interface",
+            f"Interface {name} is declared, and this node has none of that name.",
+            observed=sorted(interfaces),
+            required=wanted,
+            evidence=evidence,
+        )
+        findings.unknown("mtu", f"there is no interface {name}")
         return
     _assess_state(findings, name, interface, wanted)
     mtu, least = interface["mtu"], require["network_mtu_min"]
     if isinstance(mtu, Unknown):
         findings.unknown("mtu", mtu, required=least or None)
     elif mtu < least:
-        findings.failed("mtu", "The MTU of %s is %d." % (name, mtu), observed=mtu, required=least, evidence=evidence)
+        findings.failed("mtu", f"The MTU of {name} is {mtu}.", observed=mtu, required=least, evidence=evidence)
     else:
-        findings.passed("mtu", "The MTU of %s is %d." % (name, mtu), observed=mtu, required=least or None)
+        findings.passed("mtu", f"The MTU of {name} is {mtu}.", observed=mtu, required=least or None)
 
 
-def _assess_state(findings: Findings, name: str, interface: Dict[str, Any], wanted: str) -> None:
+def _assess_state(findings: Findings, name: str, interface: dict[str, Any], wanted: str) -> None:
     observed = {"name": name, "state": interface["state"], "addresses": interface["addresses"]}
-    evidence = Evidence("ip -j addr show", "%s %s" % (name, interface["state"]))
+    evidence = Evidence("ip -j addr show", "{} {}".format(name, interface["state"]))
     # Tunnels and some virtual interfaces report UNKNOWN while they carry traffic.
     if interface["state"] not in ("UP", "UNKNOWN"):
-        findings.failed("data_interface", "Interface %s is not up (%s)." % (name, interface["state"]),
-                        observed=observed, required=wanted, evidence=evidence)
+        findings.failed(
+            "data_interface",
+            "Interface {} is not up ({}).".format(name, interface["state"]),
+            observed=observed,
+            required=wanted,
+            evidence=evidence,
+        )
     elif not interface["addresses"]:
-        findings.failed("data_interface", "Interface %s has no global address." % name,
-                        observed=observed, required=wanted, evidence=evidence)
+        findings.failed(
+            "data_interface",
+            f"Interface {name} has no global address.",
+            observed=observed,
+            required=wanted,
+            evidence=evidence,
+        )
     else:
-        findings.passed("data_interface", "Interface %s is up." % name, observed=observed, required=wanted,
-                        evidence=evidence)
+        findings.passed(
+            "data_interface", f"Interface {name} is up.", observed=observed, required=wanted, evidence=evidence
+        )
 
 
-def _assess_firewall(findings: Findings, found: Dict[str, Any]) -> None:
+def _assess_firewall(findings: Findings, found: dict[str, Any]) -> None:
     required = "ports open: " + PORTS
     active = sorted(name for name, state in found["front_ends"].items() if state is True)
     refusing = found["refusing"]
     if active or (isinstance(refusing, list) and refusing):
         line = refusing[0] if isinstance(refusing, list) and refusing else ", ".join(active) + " is active"
-        findings.warned("firewall", "Incoming traffic is filtered on this node%s; whether it lets the deployment's ports "
-                        "in was not tried." % (" by " + " and ".join(active) if active else ""),
-                        observed={"front_ends": active}, required=required,
-                        evidence=Evidence(found["source"] or "systemctl show", line))
+        findings.warned(
+            "firewall",
+            "Incoming traffic is filtered on this node%s; whether it lets the deployment's ports "
+            "in was not tried." % (" by " + " and ".join(active) if active else ""),
+            observed={"front_ends": active},
+            required=required,
+            evidence=Evidence(found["source"] or "systemctl show", line),
+        )
         return
     for unread in (refusing, *found["front_ends"].values()):
         if isinstance(unread, Unknown):
             findings.unknown("firewall", unread, required=required)
             return
-    findings.passed("firewall", "Nothing filters incoming traffic on this node.", observed="no filter", required=required)
+    findings.passed(
+        "firewall", "Nothing filters incoming traffic on this node.", observed="no filter", required=required
+    )

@@ -1,0 +1,32 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Control-node side of gpufleet.kimi_k3.readiness_preflight; documented beside the modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults
+
+
+class ActionModule(ActionBase):
+    """Refuses wrong input of any node before the first is contacted."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Fails with every fault at once; the result names how many nodes were looked at."""
+        result = super().run(tmp, task_vars)
+        self.validate_argument_spec({})
+        variables = task_vars or {}
+        hosts = variables["ansible_play_hosts_all"]
+        found = faults(hosts, lambda host: variables["hostvars"][host])
+        if found:
+            result.update(failed=True, msg="\n".join(found))
+        else:
+            result.update(changed=False, nodes=len(hosts))
+        return result

@@ -1,0 +1,55 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Control-node side of gpufleet.kimi_k3.readiness_report; documented beside the modules."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_report
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.collection_version import collection_version
+
+
+class ActionModule(ActionBase):
+    """Writes the report of all nodes of the play and prints the table; needs no node to be alive."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Result: report (path of readiness.json), summary (nodes by verdict)."""
+        result = super().run(tmp, task_vars)
+        _validated, options = self.validate_argument_spec(
+            {
+                "dir": {"type": "str", "required": True},
+                "playbook": {"type": "str", "required": True},
+                "variable": {"type": "str", "default": "node_readiness_result"},
+            }
+        )
+        variables = task_vars or {}
+        hostvars = variables["hostvars"]
+        rows = [
+            readiness_report.node_row(host, hostvars[host].get(options["variable"]))
+            for host in variables["ansible_play_hosts_all"]
+        ]
+        when = datetime.now(UTC)
+        report = readiness_report.document(rows, options["playbook"], when, collection_version())
+        # A relative folder means: below the folder in which the command was given.
+        folder = Path(options["dir"]).expanduser()
+        try:
+            file = readiness_report.write(report, folder.absolute(), options["playbook"], when)
+        except OSError as exc:
+            result.update(failed=True, msg=f"the report cannot be written below {folder}: {exc}")
+            return result
+        display = Display()
+        display.display(readiness_report.table(report, max(80, min(140, shutil.get_terminal_size((110, 24)).columns))))
+        display.display(f"report: {file}")
+        result.update(changed=False, report=str(file), summary=report["summary"])
+        return result

@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""What a user wrote for the probe, held against what is allowed, for all nodes before any of them is contacted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleError
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import nearest, shown
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.probe import check_ids
+
+# Names end in commands to copy, file names and reports: nothing a shell, a template or a terminal would act upon.
+HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:-]{0,251}[A-Za-z0-9_])?")
+PREFIX = "node_readiness_"
+# Declared topology (inventory variables) and the key of `require` each stands for.
+DECLARED = {
+    "k3_nvlink_domain": "nvlink_domain",
+    "k3_nvlink_partition": "nvlink_partition",
+    "k3_rdma_hcas": "rdma_hcas",
+    "k3_rail_isolated": "rail_isolated",
+    "k3_data_interface": "data_interface",
+    "k3_gpudirect_path": "gpudirect_path",
+}
+
+
+def _boolean(value: Any) -> str:
+    words = ("true", "false", "yes", "no", "on", "off", "1", "0")
+    return "" if isinstance(value, bool) or str(value).lower() in words else "true or false"
+
+
+def _seconds(value: Any) -> str:
+    try:
+        number = float(value) if not isinstance(value, bool) else 0.0
+    except (TypeError, ValueError):
+        number = 0.0
+    return "" if 1 <= number <= 600 else "seconds from 1 to 600"
+
+
+def _folder(value: Any) -> str:
+    good = isinstance(value, str) and value.strip() and value.isprintable()
+    return "" if good else "the path of a folder on the control node"
+
+
+# Variables with a form of their own; `require` and `skip` are checked by the contract.
+VARIABLES: dict[str, Callable[[Any], str]] = {
+    "node_readiness_timeout": _seconds,
+    "node_readiness_gate": _boolean,
+    "node_readiness_report_dir": _folder,
+}
+# Set by the role and its playbooks, not by a user.
+INTERNAL = ("node_readiness_result", "node_readiness_playbook_name")
+DICTIONARIES = ("node_readiness_require", "node_readiness_require_host", "node_readiness_skip")
+
+
+def faults(hosts: Iterable[str], variables: Callable[[str], Mapping[str, Any]]) -> list[str]:
+    """Every fault as one sentence, with hosts, variable, value and what is allowed; empty when all is fine.
+
+    ``variables(host)`` gives the host's inventory and extra variables. A fault that many hosts share comes once.
+    """
+    found: dict[str, list[str]] = {}
+    for host in hosts:
+        if not HOST_NAME.fullmatch(host):
+            found.setdefault("the name is not allowed; allowed: letters, digits and . _ : -", []).append(shown(host))
+            continue
+        for fault in _host_faults(variables(host)):
+            found.setdefault(fault, []).append(host)
+    return [f"{_named(names)}: {fault}" for fault, names in found.items()]
+
+
+def _named(hosts: list[str]) -> str:
+    if len(hosts) == 1:
+        return f"host {hosts[0]}"
+    return "hosts " + ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
+
+
+def _host_faults(variables: Mapping[str, Any]) -> list[str]:
+    known = (*VARIABLES, *DICTIONARIES)
+    found = [
+        f"there is no variable {shown(name)}; {nearest(name, known)}"
+        for name in variables
+        if name.startswith(PREFIX) and name not in (*known, *INTERNAL)
+    ]
+    for name in (*known, *DECLARED):
+        if name in variables:
+            found += _value_faults(name, variables)
+    return found
+
+
+def _value_faults(name: str, variables: Mapping[str, Any]) -> list[str]:
+    """The faults of one variable that is defined."""
+    try:
+        value = variables[name]
+    except AnsibleError as exc:
+        return [f"{name} cannot be evaluated: {str(exc).splitlines()[0]}"]
+    if name in VARIABLES:
+        allowed = VARIABLES[name](value)
+        return [f"{name}: {shown(value)} is not allowed; allowed: {allowed}"] if allowed else []
+    try:
+        if name in DECLARED:
+            contract.resolve({DECLARED[name]: value})
+        elif name == "node_readiness_skip":
+            contract.resolve_skip(value, check_ids())
+        else:
+            contract.resolve(value)
+    except contract.ContractError as exc:
+        return [f"{name}: {exc}"]
+    return []

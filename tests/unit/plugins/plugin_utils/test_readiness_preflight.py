@@ -1,0 +1,86 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults
+
+
+def fault_of(variables, host="gpu-01"):
+    found = faults([host], lambda _host: variables)
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"other_role_x": 1},
+        {"node_readiness_timeout": "30"},
+        {"node_readiness_gate": "yes"},
+        {"node_readiness_require": {"gpu_count": 8}, "node_readiness_require_host": {"data_interface": "bond0"}},
+        {"node_readiness_skip": {"network.mtu": "Measured by the site."}},
+        {"k3_nvlink_partition": 0},
+        {"k3_rdma_hcas": ["mlx5_0"]},
+        {"node_readiness_report_dir": "~/reports"},
+    ],
+)
+def test_what_is_right_passes(variables):
+    assert fault_of(variables) is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"node_readiness_tiemout": 1}, "did you mean node_readiness_timeout"),
+        ({"node_readiness_timeout": "soon"}, "seconds from 1 to 600"),
+        ({"node_readiness_timeout": True}, "seconds from 1 to 600"),
+        ({"node_readiness_timeout": "nan"}, "seconds from 1 to 600"),
+        ({"node_readiness_timeout": 0}, "seconds from 1 to 600"),
+        ({"node_readiness_gate": "maybe"}, "true or false"),
+        ({"node_readiness_report_dir": ""}, "path of a folder"),
+        ({"node_readiness_report_dir": "a\x1b[31m"}, "path of a folder"),
+        ({"node_readiness_require": ["gpu_count"]}, "must be a dictionary"),
+        ({"node_readiness_require": {"gpu_count": "many"}}, "require.gpu_count: 'many'"),
+        ({"node_readiness_require_host": {"gpu_cont": 8}}, "did you mean gpu_count"),
+        ({"node_readiness_skip": {"network.mtu": ""}}, "a sentence that says why"),
+        ({"k3_rail_isolated": "perhaps"}, "k3_rail_isolated: require.rail_isolated: 'perhaps'"),
+        ({"k3_rdma_hcas": "mlx5_0"}, "a list of device names"),
+    ],
+)
+def test_what_is_wrong_is_named_with_host_variable_value_and_what_is_allowed(variables, words):
+    fault = fault_of(variables)
+    assert fault.startswith("host gpu-01: ")
+    assert next(iter(variables)) in fault
+    assert words in fault
+    assert fault.isprintable()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "$(reboot)",
+        "{{ lookup('pipe', 'id') }}",
+        "-oProxyCommand=x",
+        "a b",
+        "a\x1b[31m",
+        "a;b",
+        "../a",
+        "a'b",
+        "",
+        "a" * 300,
+    ],
+)
+def test_a_host_name_that_something_could_act_upon_is_refused(name):
+    fault = fault_of({}, name)
+    assert "the name is not allowed" in fault
+    assert fault.isprintable()
+
+
+def test_a_fault_of_many_hosts_comes_once():
+    found = faults([f"gpu-{number}" for number in range(1000)], lambda _host: {"node_readiness_gate": "maybe"})
+    assert found == [
+        "hosts gpu-0, gpu-1, gpu-2 and 997 more: node_readiness_gate: 'maybe' is not allowed; allowed: true or false"
+    ]

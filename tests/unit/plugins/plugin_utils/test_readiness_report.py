@@ -1,0 +1,169 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_report
+
+WHEN = datetime(2026, 11, 30, 21, 0, 0, tzinfo=UTC)
+REMEDY = {
+    "action": "Drain and reboot.",
+    "command": "sudo reboot",
+    "disruptive": "reboot",
+    "role": None,
+    "entry_point": None,
+    "playbook": None,
+    "tag": None,
+}
+
+
+def check(check_id, status, blocking=True, remedy=None):
+    return {
+        "id": check_id,
+        "status": status,
+        "observed": None,
+        "required": None,
+        "reason": f"{check_id} is {status}.",
+        "evidence": [],
+        "remedy": remedy,
+        "blocking": blocking,
+    }
+
+
+def probed(verdict="ready", cause=None, checks=()):
+    return {
+        "readiness": {
+            "schema": "1.0",
+            "verdict": verdict,
+            "root_cause": cause,
+            "checks": [check("host.arch", "pass"), *checks],
+            "facts": {},
+        }
+    }
+
+
+FAILED = probed(
+    "not_ready",
+    "driver.consistent",
+    [
+        check("driver.consistent", "fail", remedy=REMEDY),
+        check("gpu.ecc", "unknown"),
+        check("host.clock", "warn", False),
+    ],
+)
+
+
+def report_of(results):
+    rows = [readiness_report.node_row(host, result) for host, result in results.items()]
+    return readiness_report.document(rows, "probe", WHEN, "0.1.0")
+
+
+def test_every_node_has_a_row_and_is_counted():
+    report = report_of(
+        {
+            "a": probed(),
+            "b": FAILED,
+            "c": {"unreachable": True, "msg": "no route"},
+            "d": None,
+            "e": {"failed": True, "msg": "boom"},
+        }
+    )
+    assert report["summary"] == {"nodes": 5, "ready": 1, "degraded": 0, "not_ready": 4}
+    assert [node["state"] for node in report["nodes"]] == ["probed", "probed", "unreachable", "broken", "broken"]
+    assert all(node["verdict"] == "not_ready" for node in report["nodes"][1:])
+
+
+@pytest.mark.parametrize("result", [{"readiness": None}, {"readiness": {}}, {"readiness": {"verdict": "fine"}}, {}])
+def test_an_answer_that_is_no_report_is_never_ready(result):
+    assert readiness_report.node_row("a", result)["verdict"] == "not_ready"
+
+
+@pytest.mark.parametrize(
+    ("result", "meaning"),
+    [
+        (
+            {
+                "failed": True,
+                "msg": "MODULE FAILURE",
+                "module_stderr": "SyntaxError: future feature annotations",
+            },
+            "too old",
+        ),
+        (
+            {"failed": True, "msg": "Ansible requires Python 3.9 or newer on the target. Current version: 3.6.8"},
+            "too old",
+        ),
+        ({"failed": True, "msg": "The module interpreter '/usr/bin/python3' was not found."}, "no usable Python"),
+        ({"failed": True, "msg": "sudo: sorry, you must have a tty to run sudo"}, "wants a terminal"),
+        ({"failed": True, "msg": "Missing sudo password"}, "wants a password"),
+        ({"failed": True, "msg": "Task failed: Timed out after 120 second(s)."}, "time limit"),
+        ({"failed": True, "msg": "something else"}, "the probe failed: something else"),
+        ({"failed": True}, "no reason was given"),
+    ],
+)
+def test_why_a_probe_broke_is_said_with_what_to_do(result, meaning):
+    row = readiness_report.node_row("a", result)
+    assert meaning in row["reason"]
+    assert row["remedy"]["action"]
+
+
+def test_a_hostile_answer_is_harmless_in_report_and_table():
+    row = readiness_report.node_row("a", {"unreachable": True, "msg": "\x1b[2Jgone --password hunter22hunter"})
+    report = readiness_report.document([row], "probe", WHEN, "0.1.0")
+    for text in (json.dumps(report), readiness_report.table(report)):
+        assert "\x1b" not in text
+        assert "hunter22" not in text
+
+
+def test_the_table_names_verdict_cause_failures_and_cure():
+    lines = readiness_report.table(report_of({"gpu-01": probed(), "gpu-02": FAILED})).splitlines()
+    assert lines[0] == "Kimi K3 readiness of 2: 1 ready, 0 degraded, 1 not ready"
+    assert lines[2].split() == [
+        "gpu-02",
+        "NOT",
+        "READY",
+        "driver.consistent",
+        "driver.consistent;",
+        "1",
+        "unknown,",
+        "1",
+        "warnings",
+    ]
+    assert lines[3].split(maxsplit=1) == ["why", "driver.consistent is fail."]
+    assert lines[4].split(maxsplit=1) == ["cure", "Drain and reboot. (reboot)"]
+    assert lines[5].split(maxsplit=1) == ["run", "sudo reboot"]
+    assert lines[-1].split() == ["gpu-01", "ready", "-", "-"]
+
+
+def test_a_command_to_copy_is_never_wrapped():
+    command = "sudo " + "x" * 300
+    result = probed("not_ready", "gpu.ecc", [check("gpu.ecc", "fail", remedy={**REMEDY, "command": command})])
+    assert any(line.endswith(command) for line in readiness_report.table(report_of({"a": result})).splitlines())
+
+
+def test_a_cure_of_the_collection_is_a_playbook_with_its_tag():
+    remedy = {**REMEDY, "playbook": "gpufleet.kimi_k3.site", "tag": "nvidia_driver"}
+    assert readiness_report.cure_command("gpu-02", remedy) == (
+        "ansible-playbook gpufleet.kimi_k3.site --limit gpu-02 --tags nvidia_driver"
+    )
+
+
+def test_reports_are_never_overwritten_and_latest_is_the_newest(tmp_path):
+    first = readiness_report.write({"n": 1}, tmp_path, "probe", WHEN)
+    second = readiness_report.write({"n": 2}, tmp_path, "probe", WHEN)
+    assert first != second
+    assert json.loads(first.read_text()) == {"n": 1}
+    assert json.loads((tmp_path / "latest" / "readiness.json").read_text()) == {"n": 2}
+
+
+def test_a_folder_in_the_place_of_latest_is_not_removed(tmp_path):
+    (tmp_path / "latest").mkdir()
+    (tmp_path / "latest" / "mine").write_text("keep")
+    with pytest.raises(FileExistsError, match="latest"):
+        readiness_report.write({}, tmp_path, "probe", WHEN)
+    assert (tmp_path / "latest" / "mine").read_text() == "keep"
