@@ -46,6 +46,12 @@ KEYS: dict[str, Key] = {
     "driver_version": Key(
         "version", "", "Exact driver version; empty accepts every version of an allowed branch.", "facts 1.5"
     ),
+    "driver_version_min": Key(
+        "version",
+        "580.65.06",
+        "Lowest version within its own branch (other branches are held against driver_branch_min only); empty: none.",
+        "facts 1.3, 1.5: the first release of 580 with CUDA 13.0",
+    ),
     "driver_flavour": Key(
         "choice",
         "auto",
@@ -116,6 +122,20 @@ KEYS: dict[str, Key] = {
         minimum=0,
         maximum=10000,
     ),
+    "rdma_flaps_max": Key(
+        "int",
+        3,
+        "Link flaps of a rail's port since the driver was loaded, above which it is warned about.",
+        "peers 1b: link_downed above 3 in three hours; a total only warns",
+        minimum=0,
+    ),
+    "rdma_errors_max": Key(
+        "int",
+        0,
+        "Errors of one kind on a rail's port since the driver was loaded, above which it is warned about.",
+        "no source names a figure",
+        minimum=0,
+    ),
     "rail_isolated": Key(
         "bool",
         False,
@@ -157,6 +177,9 @@ KEYS: dict[str, Key] = {
     ),
     "image_store_path": Key("path", "", "Where the engine stores images; empty: what the engine says.", "C44"),
     "image_room_gib": Key("int", 40, "Free room for the image in GiB.", "facts 6.5", minimum=0),
+    "image_inodes_min": Key(
+        "int", 200000, "Free inodes below which the image store warns.", "C44; no source names a figure", minimum=0
+    ),
     "weights_path": Key(
         "path", "", "Where the weights are or shall be; empty: not decided yet, which only warns.", "facts 6.6"
     ),

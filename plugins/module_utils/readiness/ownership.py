@@ -20,19 +20,25 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 PARTS = ("driver", "fabric", "rdma", "container")
 
 # (path that betrays an owner, its name, the parts it owns). Source: gpu-driver-container and gpu-operator mount the
-# driver under /run/nvidia/driver; network-operator marks itself under /run/mellanox; DGX OS has /etc/dgx-release.
+# driver's root under /run/nvidia/driver and their startup probe leaves the ready file (both gone after a reboot);
+# Mellanox/ofed-docker mounts its own root, ready file included, under /run/mellanox/drivers; GKE's installer writes to
+# /home/kubernetes/bin/nvidia; DGX OS has /etc/dgx-release; Azure/azhpc-images records its tested set in /opt/azurehpc.
 MARKS = (
     ("/run/nvidia/driver/usr/bin/nvidia-smi", "the GPU operator's driver container", ("driver", "fabric")),
     ("/run/nvidia/validations/.driver-ctr-ready", "the GPU operator's driver container", ("driver", "fabric")),
     ("/usr/local/nvidia/toolkit/nvidia-container-runtime", "the GPU operator's toolkit container", ("container",)),
     ("/run/mellanox/drivers/.driver-ready", "the network operator's driver container", ("rdma",)),
+    ("/home/kubernetes/bin/nvidia/bin/nvidia-smi", "Google Kubernetes Engine", ("driver", "fabric", "container")),
     ("/etc/dgx-release", "the vendor image (DGX OS)", ("driver", "fabric", "rdma")),
+    ("/opt/azurehpc/component_versions.txt", "the vendor image (Azure HPC)", ("driver", "fabric", "rdma")),
 )
-# Schedulers own the workload, not the parts: they decide when a node may be disturbed.
+# Schedulers own the workload, not the parts: they decide when a node may be disturbed. By process name; rke2, k0s, EKS
+# and OpenShift run a process named kubelet, k3s and MicroK8s have it inside their own.
 SCHEDULERS = (
     ("kubelet", "Kubernetes (kubelet)"),
-    ("k3s", "Kubernetes (k3s)"),
-    ("rke2-agent", "Kubernetes (rke2)"),
+    ("k3s-server", "Kubernetes (k3s)"),
+    ("k3s-agent", "Kubernetes (k3s)"),
+    ("kubelite", "Kubernetes (MicroK8s)"),
     ("slurmd", "Slurm (slurmd)"),
 )
 
@@ -58,8 +64,11 @@ def _schedulers(node: Node) -> list[str] | Unknown:
     names = node.listdir("/proc")
     if not isinstance(names, list):
         return names if isinstance(names, Unknown) else Unknown("there is no /proc", "/proc")
-    running = {node.value(f"/proc/{name}/comm") for name in names if name.isdigit()}
-    return [label for comm, label in SCHEDULERS if comm in running]
+    pids = [name for name in names if name.isdigit()]
+    if pids and "1" not in pids:
+        return Unknown("needs root: the processes of other users are hidden (hidepid)", "/proc")
+    running = {node.value(f"/proc/{name}/comm") for name in pids}
+    return sorted({label for comm, label in SCHEDULERS if comm in running})
 
 
 def withhold(checks: list[Check], specs: dict[str, Spec], owners: dict[str, Any]) -> None:

@@ -46,6 +46,7 @@ def probe(node: Node, require: dict[str, Any], skip: dict[str, str]) -> dict[str
 
     ``require`` and ``skip`` come from contract.resolve() and contract.resolve_skip().
     """
+    node.require = require
     facts = collect(node)
     checks = assess(facts, require)
     for check in checks:

@@ -24,15 +24,22 @@ _PATTERNS = (
     (re.compile(r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-)[A-Za-z0-9_-]{8,}"), MASK),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), MASK),
 )
+# Every one of the patterns needs one of these.
+_SUSPECT = re.compile(
+    r"(?i)://|auth|bearer|key|token|secret|passw|passphrase|credential|hf_|sk-|gh[po]_|github_pat_|glpat-|xox|nvapi-"
+)
 # Everything a terminal could take for a command, and the direction marks that make text read as something else.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udfff]")
 
 
 def redact(text: str) -> str:
     """``text`` with secrets masked and control characters shown as ``?``."""
-    for pattern, mask in _PATTERNS:
-        text = pattern.sub(mask, text)
-    return _CONTROL.sub("?", text)
+    # A report holds thousands of texts and hardly a secret: one cheap look spares most of them the dear ones.
+    if _SUSPECT.search(text):
+        for pattern, mask in _PATTERNS:
+            text = pattern.sub(mask, text)
+    # str.isprintable() is false for every character _CONTROL knows, and for a few harmless ones.
+    return text if text.isprintable() else _CONTROL.sub("?", text)
 
 
 def redact_all(value: Any, limit: int = 2000) -> Any:

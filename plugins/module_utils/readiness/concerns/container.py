@@ -1,9 +1,151 @@
-CHECKS = ()
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The container engine: does it answer, does it know the GPUs, are its device lists current, how much may it lock."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import (
+    _container_engine,
+    _container_gpu,
+)
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
+    GPU,
+    Check,
+    Findings,
+    Remedy,
+    Spec,
+    Unknown,
+)
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import (
+    cdi,
+    container_engine,
+    nvidia_driver,
+    packages,
+    pci,
+)
+
+CHECKS = (
+    Spec(
+        "engine",
+        "The container engine that runs the image: installed, running, this node's own, and running as configured.",
+        "`container_engine` (auto: docker, else podman, else containerd) answers",
+        "facts 6.9; C39",
+        Remedy("Install docker, podman or containerd and start it."),
+        machines=GPU,
+        owner="container",
+    ),
+    Spec(
+        "gpu_runtime",
+        "Whether the engine can give a container the GPUs: the toolkit, and the runtime or CDI in the running engine.",
+        "NVIDIA Container Toolkit of one version, and docker with the nvidia runtime or with CDI and a specification",
+        "facts 1.46, 1.47, 6.9; C39",
+        Remedy("Install the NVIDIA Container Toolkit and configure the engine for it.", "restart"),
+        owner="container",
+    ),
+    Spec(
+        "cdi",
+        "Whether the device specification (CDI) names the libraries of the loaded driver, once.",
+        "one specification of nvidia.com/gpu, of the loaded driver's version, that the engine can read",
+        "facts 1.47, 1.48; C41",
+        Remedy(
+            "Write the specification anew; remove one that stands elsewhere and is older.",
+            command="nvidia-ctk cdi generate --output=/var/run/cdi/nvidia.yaml",
+        ),
+        owner="container",
+    ),
+    Spec(
+        "memlock",
+        "How much memory a container may lock when its start does not say: registration of RDMA buffers locks.",
+        "at least `memlock_min_kib` KiB (-1: unlimited)",
+        "facts 6.8; C28",
+        Remedy(
+            "Set LimitMEMLOCK=infinity for the engine's unit (systemctl edit), or start containers with "
+            "--ulimit memlock=-1:-1.",
+            "restart",
+        ),
+        machines=GPU,
+        owner="container",
+    ),
+)
+
+TOOLKIT = ["nvidia-ctk", "--version"]
+# Version-locked to each other. Source: facts 1.46.
+TOOLKIT_PACKAGES = (
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+)
+ENVIRONMENT = "/etc/environment"
 
 
-def collect(node):
-    return {}
+def collect(node: Node) -> dict[str, Any]:
+    """What the engine and its GPU parts say.
+
+    ``{"engine": {...} as container_engine.find(), "hostname", "docker_host", "toolkit": {"version", "packages"},
+    "runtime_there", "cdi": [...] as cdi.read(), "driver": loaded version, "gpus": count of NVIDIA GPUs,
+    "memlock": {"bytes": -1 for unlimited, "source"}}``.
+    """
+    engine = container_engine.find(node)
+    environment = node.read(ENVIRONMENT, 65536)
+    docker_host = (
+        re.search(r"(?m)^\s*(?:export\s+)?DOCKER_HOST=[\"']?([^\"'\n]*)", environment)
+        if isinstance(environment, str)
+        else None
+    )
+    gpus = pci.gpus(node)
+    return {
+        "engine": engine,
+        "hostname": node.value("/proc/sys/kernel/hostname"),
+        "docker_host": docker_host.group(1).strip() if docker_host else "",
+        "toolkit": _toolkit(node),
+        "runtime_there": _runtime_there(node, engine),
+        "cdi": cdi.read(node, engine.get("cdi_dirs") or cdi.FOLDERS),
+        "driver": nvidia_driver.loaded(node)["version"],
+        "gpus": gpus if isinstance(gpus, Unknown) else sum(device.vendor == "10de" for device in gpus),
+        "memlock": _container_engine.read_memlock(node, engine),
+    }
 
 
-def assess(facts, require):
-    return []
+def _toolkit(node: Node) -> dict[str, Any]:
+    """``{"version": text, Unknown, or None where it is not installed, "packages": {name: version}}``."""
+    result = node.run(TOOLKIT)
+    told = re.search(r"version (\d[\w.~+-]{0,40})", result.stdout) if result.ok else None
+    version: Any = told.group(1) if told else None if result.error == "missing" else result.unknown()
+    if result.ok and not told:
+        version = Unknown(f"`{result.source}` told no version", result.source)
+    known = packages.installed(node)
+    found = known.by_name if not isinstance(known, Unknown) else {}
+    return {
+        "version": version,
+        "packages": {name: found[name].upstream for name in TOOLKIT_PACKAGES if name in found},
+    }
+
+
+def _runtime_there(node: Node, engine: dict[str, Any]) -> bool | Unknown | None:
+    """Whether the program docker calls for the nvidia runtime exists; None where it is found by its name."""
+    runtimes = engine.get("runtimes")
+    path = runtimes.get("nvidia") if isinstance(runtimes, dict) else None
+    return node.exists(path) if isinstance(path, str) and path.startswith("/") else None
+
+
+def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
+    """Answers for engine, gpu_runtime, cdi and memlock."""
+    findings = Findings("container", CHECKS)
+    container = facts["container"]
+    engine = container["engine"]
+    wanted = require["container_engine"]
+    if engine["name"] and wanted not in ("auto", engine["name"]):
+        # Facts of another contract: nobody looked for the engine that this one names.
+        for spec in CHECKS:
+            findings.unknown(spec.name, f"{wanted} was not looked for when this node was read")
+        return findings.checks()
+    _container_engine.assess_engine(findings, container, wanted)
+    _container_gpu.assess_gpu_runtime(findings, container)
+    _container_gpu.assess_cdi(findings, container)
+    _container_engine.assess_memlock(findings, container, require["memlock_min_kib"])
+    return findings.checks()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import network
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import Profile, Reply
 
@@ -38,7 +39,10 @@ def with_interface(**values):
 def test_a_healthy_network_passes(ask):
     checks = ask(HEALTHY)
     assert {name: checks["network." + name]["status"] for name in ("data_interface", "mtu", "firewall")} == {
-        "data_interface": "pass", "mtu": "pass", "firewall": "pass"}
+        "data_interface": "pass",
+        "mtu": "pass",
+        "firewall": "pass",
+    }
     assert checks["network.data_interface"]["observed"]["name"] == "eth0"
 
 
@@ -53,7 +57,9 @@ def test_a_declared_interface_that_is_absent_fails_by_name(ask):
     assert "bond0" in check["reason"]
 
 
-@pytest.mark.parametrize("reply", [Reply("not json"), Reply(rc=1, stderr="denied"), Reply(hang=True), Reply('{"a": 1}')])
+@pytest.mark.parametrize(
+    "reply", [Reply("not json"), Reply(rc=1, stderr="denied"), Reply(hang=True), Reply('{"a": 1}')]
+)
 def test_an_unreadable_answer_is_unknown(ask, reply):
     checks = ask(with_command(ADDR, reply))
     assert checks["network.data_interface"]["status"] == checks["network.mtu"]["status"] == "unknown"

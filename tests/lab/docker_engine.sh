@@ -1,0 +1,78 @@
+# Sourced after scripts/lib.sh by the lanes that need a container engine: engine_up, then `docker` works; the engine
+# is stopped when the lane ends, by its process id, where the lane started it.
+# shellcheck shell=bash
+
+engine_pid=""
+# Outside the clone: the path of a socket may have 107 characters at most.
+engine_run="/run/gpufleet-lab"
+
+engine_answers() { timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
+
+# engine_up: an engine of the machine is used as it is; where none answers, one is started for this lane alone.
+engine_up() {
+    if command -v docker >/dev/null 2>&1 && engine_answers; then
+        say "Using the container engine that answers here."
+        return 0
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        warn "No container engine answers here: start one, or run this as root on Debian or Ubuntu."
+        exit "$skipped"
+    fi
+    # Waits for another lane that has an engine running on the same folders.
+    only_one lab
+    "$root/scripts/system-packages" docker.io=dockerd || exit $?
+    # Debian 13 has the client in a package of its own.
+    command -v docker >/dev/null 2>&1 || "$root/scripts/system-packages" docker-cli=docker || exit $?
+
+    export DOCKER_HOST="unix://$engine_run/docker.sock"
+    engine_stale
+    mkdir -p "$engine_run" "$cache/docker"
+    # Nodes have no network, so neither bridge nor packet filter is touched. The images stay in .cache between runs.
+    # 9>&-: the lock belongs to this lane, not to the engine.
+    dockerd --data-root "$cache/docker" --exec-root "$engine_run/exec" --pidfile "$engine_run/docker.pid" \
+        --host "$DOCKER_HOST" --bridge=none --iptables=false --ip6tables=false --log-level=warn \
+        >"$cache/dockerd.log" 2>&1 9>&- &
+    engine_pid=$!
+    trap engine_down EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    for _ in $(seq 120); do
+        if engine_answers; then
+            say "Started a container engine (process $engine_pid); it is stopped at the end."
+            return 0
+        fi
+        kill -0 "$engine_pid" 2>/dev/null || break
+        sleep 0.5
+    done
+    tail -n 20 "$cache/dockerd.log" >&2
+    warn "dockerd did not start; its messages stand above and in $cache/dockerd.log."
+    exit 1
+}
+
+# engine_stale: ends an engine that a killed run left behind.
+engine_stale() {
+    local pid
+    pid="$(cat "$engine_run/docker.pid" 2>/dev/null || true)"
+    if [ -n "$pid" ] && tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q -- "--exec-root $engine_run/exec"; then
+        warn "Stopping the engine that an interrupted run left (process $pid)."
+        engine_pid=$pid
+        engine_down
+    fi
+    rm -f "$engine_run/docker.pid"
+}
+
+engine_down() {
+    local status=$? containers
+    [ -n "$engine_pid" ] || return $status
+    containers="$(timeout 20 docker ps -aq 2>/dev/null || true)"
+    # shellcheck disable=SC2086
+    [ -z "$containers" ] || timeout 60 docker rm -f $containers >/dev/null 2>&1 || true
+    kill -TERM "$engine_pid" 2>/dev/null || true
+    for _ in $(seq 60); do
+        kill -0 "$engine_pid" 2>/dev/null || break
+        sleep 0.5
+    done
+    kill -KILL "$engine_pid" 2>/dev/null || true
+    engine_pid=""
+    return $status
+}
