@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "collections"))
@@ -18,12 +19,12 @@ from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import variants  
 from ansible_collections.gpufleet.kimi_k3.tests.lab import lab  # noqa: E402
 
 
-def inventory() -> dict[str, object]:
+def inventory() -> dict[str, Any]:
     """Groups and host variables in the form that Ansible asks of inventory scripts."""
     reports = os.path.join(os.environ.get("MOLECULE_EPHEMERAL_DIRECTORY", str(lab.CACHE)), "reports")
-    hosts: dict[str, dict[str, object]] = {
+    hosts: dict[str, dict[str, Any]] = {
         name: {
-            **lab.IN_CONTAINER,
+            **lab.in_container(name),
             "lab_variant": name,
             "lab_expected": {"state": "probed", **variant.expected()},
             "node_readiness_require": variant.contract,

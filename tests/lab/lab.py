@@ -10,11 +10,16 @@ from typing import Any
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "lab"
 
-IN_CONTAINER = {
-    "ansible_connection": "community.docker.docker",
-    "ansible_user": "root",
-    "ansible_python_interpreter": "/usr/bin/python3",
-}
+
+def in_container(name: str, **others: Any) -> dict[str, Any]:
+    """Host variables of a node in a container, whose name tells whose it is on an engine that others use as well."""
+    return {
+        "ansible_connection": "community.docker.docker",
+        "ansible_host": f"gpufleet-lab-{name}",
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        **others,
+    }
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,14 @@ class Unprobed:
     @property
     def expected(self) -> dict[str, Any]:
         """As Variant.expected(), and the state."""
-        return {"state": self.state, "verdict": "not_ready", "root_cause": self.state, "fail": [], "unknown": [], "warn": []}
+        return {
+            "state": self.state,
+            "verdict": "not_ready",
+            "root_cause": self.state,
+            "fail": [],
+            "unknown": [],
+            "warn": [],
+        }
 
 
 CANNOT_BE_PROBED = {
@@ -42,10 +54,13 @@ CANNOT_BE_PROBED = {
     "python-too-old": Unprobed(
         "broken",
         "too old",
-        {**IN_CONTAINER, "ansible_python_interpreter": "/usr/local/bin/python3.8"},
+        in_container("python-too-old", ansible_python_interpreter="/usr/local/bin/python3.8"),
         container=True,
     ),
     "sudo-needs-tty": Unprobed(
-        "broken", "wants a terminal", {**IN_CONTAINER, "ansible_user": "operator-without-tty"}, container=True
+        "broken",
+        "wants a terminal",
+        in_container("sudo-needs-tty", ansible_user="operator-without-tty"),
+        container=True,
     ),
 }

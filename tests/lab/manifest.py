@@ -25,7 +25,14 @@ def files() -> dict[str, list[object]]:
         folders[:] = sorted(name for name in folders if os.path.join(folder, name) not in LEFT_OUT)
         for path in [folder] + [os.path.join(folder, name) for name in names]:
             state = os.lstat(path)
-            found[path] = [state.st_mode, state.st_uid, state.st_gid, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
+            found[path] = [
+                state.st_mode,
+                state.st_uid,
+                state.st_gid,
+                state.st_size,
+                state.st_mtime_ns,
+                state.st_ctime_ns,
+            ]
             if stat.S_ISREG(state.st_mode):
                 found[path].append(digest(path))
             elif stat.S_ISLNK(state.st_mode):

@@ -33,8 +33,8 @@ sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import variants  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import Profile, Reply  # noqa: E402
+from ansible_collections.gpufleet.kimi_k3.tests.lab.lab import CACHE  # noqa: E402
 
-CACHE = ROOT / ".cache" / "lab"
 FILE_LISTS = "/var/lib/dpkg/info/"
 # What runs a command for real when its stub is asked something that the profile does not answer.
 REAL_PATH = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

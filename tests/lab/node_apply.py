@@ -101,7 +101,10 @@ def unit_text(name: str, state: dict[str, str]) -> str:
         ("active", "exited"): "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n",
         ("inactive", "dead"): "Type=exec\nExecStart=/bin/sleep infinity\n",
         ("failed", "failed"): "Type=oneshot\nExecStart=/bin/false\n",
-        ("activating", "start-pre"): "Type=exec\nExecStartPre=/bin/sleep infinity\nExecStart=/bin/true\nTimeoutSec=infinity\n",
+        (
+            "activating",
+            "start-pre",
+        ): "Type=exec\nExecStartPre=/bin/sleep infinity\nExecStart=/bin/true\nTimeoutSec=infinity\n",
         ("activating", "auto-restart"): "Restart=always\nRestartSec=infinity\nExecStart=/bin/false\n",
     }
     if not name.endswith(".service") or how not in service:

@@ -50,7 +50,7 @@ node_image() {
         : >"$work/etc/machine-id"
         # Two hosts on which no probe can run: a Python that says it is 3.8, and a login whose sudo wants a terminal.
         mkdir -p "$work/opt/python3.8"
-        printf '%s\n' '#!/bin/sh' 'PYTHONPATH=/opt/python3.8 exec /usr/bin/python3 "$@"' >"$work/usr/local/bin/python3.8"
+        printf '%s\n' '#!/bin/sh' 'PYTHONPATH=/opt/python3.8 PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 "$@"' >"$work/usr/local/bin/python3.8"
         chmod 755 "$work/usr/local/bin/python3.8"
         printf '%s\n' 'import sys' 'sys.version_info = (3, 8, 18, "final", 0)' 'sys.version = "3.8.18 (test double)"' \
             >"$work/opt/python3.8/sitecustomize.py"

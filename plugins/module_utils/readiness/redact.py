@@ -8,6 +8,8 @@ import re
 from typing import Any
 
 MASK = "********"
+# Longer texts are cut before they are searched: a file of a hostile node must not cost minutes.
+SEARCHED = 8192
 
 # A name that ends in a word for a secret, and its value in any of the shapes command lines, environments, JSON and
 # YAML give it: --api-key VALUE, HF_TOKEN=VALUE, "password": "VALUE".
@@ -16,11 +18,14 @@ _WORD = (
     r"|credentials?|auth)"
 )
 _PATTERNS = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s:@]*:[^/\s@]*@"), r"\1" + MASK + "@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^/\s:@]*:[^/\s@]*@"), r"\1" + MASK + "@"),
     (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)[^\s\"',;]+"), r"\1" + MASK),
     (re.compile(r"(?i)\b(bearer\s+)[^\s\"',;]+"), r"\1" + MASK),
-    (re.compile(r"(?i)([a-z0-9_.-]*" + _WORD + r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"), r"\1" + MASK),
-    (re.compile(r"(?i)(--?[a-z0-9-]*" + _WORD + r"\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-][^\s]*)"), r"\1" + MASK),
+    (
+        re.compile(r"(?i)([a-z0-9_.-]{0,64}" + _WORD + r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"),
+        r"\1" + MASK,
+    ),
+    (re.compile(r"(?i)(--?[a-z0-9-]{0,64}" + _WORD + r"\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-][^\s]*)"), r"\1" + MASK),
     (re.compile(r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-)[A-Za-z0-9_-]{8,}"), MASK),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), MASK),
 )
@@ -45,11 +50,20 @@ def redact(text: str) -> str:
 def redact_all(value: Any, limit: int = 2000) -> Any:
     """A JSON value with every text in it redacted, and cut at ``limit`` characters."""
     if isinstance(value, str):
-        # Cut only after redaction: a cut through a key would hide the pattern and show half of the secret.
-        clean = redact(value)
+        # Cut only after redaction: a cut through a secret would hide the pattern and show a part of it.
+        clean = redact(_within_reach(value))
         return clean if len(clean) <= limit else clean[:limit] + "…"
     if isinstance(value, dict):
-        return {redact(key): redact_all(item, limit) for key, item in value.items()}
+        return {redact(_within_reach(key)): redact_all(item, limit) for key, item in value.items()}
     if isinstance(value, list):
         return [redact_all(item, limit) for item in value]
     return value
+
+
+def _within_reach(text: str) -> str:
+    """``text`` as it is, or, of one too long to search through, its beginning up to a space."""
+    if len(text) <= SEARCHED:
+        return text
+    # The last word may be half a secret, which no pattern would know.
+    head, space, _half = text[:SEARCHED].rpartition(" ")
+    return (head if space else "") + " …"

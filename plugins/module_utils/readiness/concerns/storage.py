@@ -74,7 +74,7 @@ def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
 
 
 def _room(storage: dict[str, Any], path: str) -> Any:
-    return storage["rooms"].get(path) or Unknown(f"the room at {path} was not measured", path)
+    return storage["rooms"].get(path, Unknown(f"the room at {path} was not measured", path))
 
 
 def _assess_image(findings: Findings, storage: dict[str, Any], require: dict[str, Any]) -> None:

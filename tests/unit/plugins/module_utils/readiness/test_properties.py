@@ -24,7 +24,6 @@ from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import fabr
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import (  # noqa: E402
     KINDS,
     MadeNode,
-    Profile,
     Reply,
     pci_device,
 )
@@ -49,7 +48,6 @@ class Bench:
         self.made = MadeNode(profile, root)
         self.files = profile.all_files()
         self.commands = profile.all_commands()
-        self.facts = None
 
     def fresh(self, commands=None):
         """A Node that remembers nothing, with some commands answered otherwise."""
@@ -57,15 +55,14 @@ class Bench:
         Node.__init__(node, self.made.root, self.made.timeout)
         node.profile, node.machine_is_root, node.asked = self.made.profile, True, []
         node._commands = {**self.commands, **(commands or {})}
+        node.require = CONTRACT
         return node
 
     def ask_gpus(self, text):
-        """The verdict where nvidia-smi answers ``text``; what does not ask it is read only once."""
-        if self.facts is None:
-            self.facts = probe.collect(self.fresh())
+        """The verdict of the GPU and fabric checks alone, where nvidia-smi answers ``text``."""
         node = self.fresh({gpu.QUERY: Reply(text)})
-        facts = {**self.facts, "gpu": CONCERNS["gpu"].collect(node), "fabric": CONCERNS["fabric"].collect(node)}
-        return verdict(probe.assess(facts, CONTRACT))
+        facts = {name: CONCERNS[name].collect(node) for name in ("gpu", "fabric")}
+        return verdict([check for name in facts for check in CONCERNS[name].assess(facts, CONTRACT)])
 
     def ask(self, commands=None, path=None, content=b""):
         """The report, with commands answered otherwise or the file at ``path`` holding ``content``."""
@@ -297,25 +294,16 @@ def test_no_broken_field_of_a_real_capture_leaves_its_node_ready(tmp_path, kind,
     text = next((path.read_text() for path in paths if path.is_file()), None)
     if text is None:
         pytest.skip("no captures beside this checkout")
-    # The healthy node of that kind with the GPUs of the capture in the place of its own.
-    bdfs = [block.get("id", "")[4:].lower() for block in ElementTree.fromstring(text.encode()).findall("gpu")]
+    # The healthy node of that kind with the GPUs of the capture in the place of its own, and of its version.
     profile = healthy(kind).without(*(f"/sys/bus/pci/devices/{bdf}" for bdf in gpu.BDFS[kind]))
-    for bdf in bdfs:
-        profile = profile.plus(pci_device(bdf, "10de", gpu.DEVICES[kind], "030200", "nvidia"))
-    profile = profile.plus(Profile(commands={gpu.QUERY: Reply(text)}))
-    profile = at_version(profile, gpu.VERSIONS[kind], version)
-    bench = Bench(profile, tmp_path / "node")
-    ready, tried = still_ready(bench, text, kind)
+    for block in ElementTree.fromstring(text.encode()).findall("gpu"):
+        profile = profile.plus(
+            pci_device(block.get("id", "")[4:].lower(), "10de", gpu.DEVICES[kind], "030200", "nvidia")
+        )
+    profile.files["/sys/module/nvidia/version"] = version
+    for name in ("nvidia-fabricmanager", "nvidia-imex"):
+        if name in profile.packages:
+            profile.packages[name] = f"{version}-1"
+    ready, tried = still_ready(Bench(profile, tmp_path / "node"), text, kind)
     assert ready == []
     assert tried > 60
-
-
-def at_version(profile, before, after):
-    """The node with another driver version in everything that tells one."""
-    for mapping in (profile.files, profile.packages):
-        for name, value in mapping.items():
-            if isinstance(value, str):
-                mapping[name] = value.replace(before, after)
-    for argv, reply in profile.commands.items():
-        profile.commands[argv] = Reply(reply.stdout.replace(before, after), reply.stderr, reply.rc, reply.hang)
-    return profile

@@ -65,3 +65,15 @@ def test_a_value_is_cut_after_redaction_never_through_a_secret():
 
 def test_structures_are_redacted_at_every_depth():
     assert SECRET not in str(redact_all([{"a": ["--token " + SECRET]}, {"--token " + SECRET: 1}, 5, None, True]))
+
+
+@pytest.mark.parametrize("text", ["a" * 4000000, "key" * 1000000, "--" * 2000000, "://" * 1000000, "a.key-" * 500000])
+def test_a_huge_text_is_cut_before_it_is_searched(text):
+    # Searched whole, one of these takes minutes.
+    assert len(redact_all(text, 600)) <= 601
+
+
+@pytest.mark.parametrize("length", range(8150, 8200, 7))
+def test_a_huge_text_is_not_cut_through_a_secret(length):
+    masked = "--token " + "m" * length
+    assert SECRET[:8] not in redact_all(f"{masked} --api-key {SECRET} and more of it " + "z" * 9000, 600)
