@@ -40,19 +40,24 @@ def collect(node: Node, kind: dict[str, Any]) -> dict[str, Any]:
     """``{"manager": …, "nvlsm": …}``, each None on a node of a kind that cannot need it."""
     may = kind["kind"]
     return {
-        "manager": _manager(node) if may in (HGX, TRAY) else None,
+        "manager": _manager(node, needed=may == HGX) if may in (HGX, TRAY) else None,
         "nvlsm": _nvlsm(node) if may == HGX and kind["nvlsm"] else None,
     }
 
 
-def _manager(node: Node) -> dict[str, Any]:
-    """``{"unit", "running", "packages": {name: version}, "version", "modules", "log"}``."""
+def _manager(node: Node, needed: bool) -> dict[str, Any]:
+    """``{"unit", "running"}``, and where it is needed ``{"packages": {name: version}, "binary", "modules", "log"}``."""
     unit = systemd.unit(node, MANAGER)
-    found = installed_versions(node, MANAGER_PACKAGE)
     active = not isinstance(unit, Unknown) and unit["ActiveState"] == "active"
-    return {
+    state = {
         "unit": unit if isinstance(unit, Unknown) else {key: unit.get(key, "") for key in ("LoadState", "ActiveState")},
         "running": processes.running(node, "nv-fabricmanager"),
+    }
+    if not needed:
+        return state
+    found = installed_versions(node, MANAGER_PACKAGE)
+    return {
+        **state,
         "packages": found,
         # A driver installed without packages brings a fabric manager without one.
         "binary": None if isinstance(found, dict) and found else _binary_version(node),

@@ -102,7 +102,7 @@ def assess_xid(findings: Findings, found: Any, actions: dict[str, Any]) -> None:
         findings.failed("xid", f"The kernel log of this boot shows {told}.", observed, required, evidence, remedy)
         return
     asks = any(event["action"] in xid.BROKEN for event in events)
-    why = "the driver asks for nothing now" if asks else "none asks for more than a new start of the program"
+    why = "the driver asks for nothing now" if asks else "none of them is known to ask for a reset"
     remedy = Remedy("Watch this node; have the GPU looked at where the event comes back.")
     findings.warned("xid", f"The kernel log of this boot shows {told}; {why}.", observed, required, evidence, remedy)
 

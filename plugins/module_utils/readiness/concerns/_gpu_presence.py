@@ -34,6 +34,7 @@ def products_of(rows: Any) -> list[Product | None]:
 
 
 def assess_count(findings: Findings, gpu: dict[str, Any], require: dict[str, Any]) -> None:
+    """Bus, driver and product have to agree; without a GPU this is the machine's one failure."""
     rows = gpu["pci"]
     if isinstance(rows, Unknown):
         findings.unknown("count", rows)
@@ -111,6 +112,7 @@ def _disagreement(rows: list[dict[str, Any]], smi: dict[str, Any]) -> str:
 
 
 def assess_model(findings: Findings, gpu: dict[str, Any]) -> None:
+    """One product, and one that the recipe serves; that a node is too small alone is no fault of it."""
     rows = gpu["pci"]
     if isinstance(rows, Unknown):
         findings.unknown("model", rows)
