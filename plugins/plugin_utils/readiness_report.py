@@ -179,6 +179,8 @@ def failing(node: Mapping[str, Any]) -> list[str]:
     ]
 
 
+# Reasons shown of a node that is only degraded.
+DEGRADERS = 3
 MARKS = {READY: "ready", DEGRADED: "degraded", NOT_READY: "NOT READY"}
 
 
@@ -218,25 +220,39 @@ def _failing_text(node: Mapping[str, Any]) -> str:
 
 def _explanation(node: Mapping[str, Any], width: int) -> list[str]:
     if not node["reason"]:
-        return []
-    lines = _wrapped("    why   ", redact(node["reason"]), width)
+        return _degraders(node, width)
+    lines = _wrapped("    why      ", redact(node["reason"]), width)
     remedy = node["remedy"]
     if remedy:
         disruption = "" if remedy["disruptive"] == "none" else f" ({remedy['disruptive']})"
-        lines += _wrapped("    cure  ", redact(remedy["action"]) + disruption, width)
-        command = cure_command(node["host"], remedy)
+        lines += _wrapped("    cure     ", redact(remedy["action"]) + disruption, width)
+        label, command = cure_command(node["host"], remedy)
         if command:
             # Never wrapped: it is there to be copied.
-            lines.append("    run   " + command)
+            lines.append(f"    {label:<7}  {command}")
     return lines
 
 
-def cure_command(host: str, remedy: Mapping[str, Any]) -> str | None:
-    """The line to copy: the playbook with its tag where the collection cures it, else the command on the node."""
+def _degraders(node: Mapping[str, Any], width: int) -> list[str]:
+    """Why a node without a root cause is not ready: the first few of what warns, is unknown or was skipped."""
+    found = [check for check in node["checks"] if check["status"] in ("warn", "unknown", "skipped")]
+    lines = []
+    for check in found[:DEGRADERS]:
+        lines += _wrapped("    why      ", f"{check['id']} ({check['status']}): {redact(check['reason'])}", width)
+    if len(found) > DEGRADERS:
+        lines.append(f"    why      and {len(found) - DEGRADERS} more")
+    return lines
+
+
+def cure_command(host: str, remedy: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Where to run it (``run`` here, ``as root`` on the node) and the line to copy, None where there is none.
+
+    The playbook with its tag where the collection cures it, else the command of the remedy.
+    """
     if remedy.get("playbook"):
         tags = f" --tags {remedy['tag']}" if remedy.get("tag") else ""
-        return f"ansible-playbook {remedy['playbook']} --limit {host}{tags}"
-    return redact(remedy["command"]) if remedy.get("command") else None
+        return "run", f"ansible-playbook {remedy['playbook']} --limit {host}{tags}"
+    return "as root", redact(remedy["command"]) if remedy.get("command") else None
 
 
 def _wrapped(head: str, text: str, width: int) -> list[str]:

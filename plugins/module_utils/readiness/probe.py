@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, ownership
@@ -30,6 +32,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict
 
 SIZE_LIMIT = 64 * 1024
 EVIDENCE_PER_CHECK = 8
+COPYABLE = re.compile(r"[A-Za-z0-9_./:=@,+~-]+( (&& )?[A-Za-z0-9_./:=@,+~-]+)*")
 # A collector may ask several commands one after the other, and each may cost its whole limit.
 LIMITS_PER_PROBE = 3
 # Asked on every machine: their answer is what the others depend on.
@@ -108,6 +111,9 @@ def report(checks: list[Check], facts: dict[str, Any]) -> dict[str, Any]:
     """The report as JSON types: redacted, and cut to SIZE_LIMIT bytes by dropping facts, then evidence."""
     for check in checks:
         check.evidence = check.evidence[:EVIDENCE_PER_CHECK]
+        # Commands are there to be copied, and some carry names that were read on the node.
+        if check.remedy and check.remedy.command and not COPYABLE.fullmatch(check.remedy.command):
+            check.remedy = replace(check.remedy, command=None)
     answer = {
         "schema": SCHEMA_VERSION,
         "verdict": verdict(checks),

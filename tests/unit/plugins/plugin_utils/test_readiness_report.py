@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_
 WHEN = datetime(2026, 11, 30, 21, 0, 0, tzinfo=UTC)
 REMEDY = {
     "action": "Drain and reboot.",
-    "command": "sudo reboot",
+    "command": "reboot now",
     "disruptive": "reboot",
     "role": None,
     "entry_point": None,
@@ -136,7 +136,7 @@ def test_the_table_names_verdict_cause_failures_and_cure():
     ]
     assert lines[3].split(maxsplit=1) == ["why", "driver.consistent is fail."]
     assert lines[4].split(maxsplit=1) == ["cure", "Drain and reboot. (reboot)"]
-    assert lines[5].split(maxsplit=1) == ["run", "sudo reboot"]
+    assert lines[5].split(maxsplit=2) == ["as", "root", "reboot now"]
     assert lines[-1].split() == ["gpu-01", "ready", "-", "-"]
 
 
@@ -148,9 +148,8 @@ def test_a_command_to_copy_is_never_wrapped():
 
 def test_a_cure_of_the_collection_is_a_playbook_with_its_tag():
     remedy = {**REMEDY, "playbook": "gpufleet.kimi_k3.site", "tag": "nvidia_driver"}
-    assert readiness_report.cure_command("gpu-02", remedy) == (
-        "ansible-playbook gpufleet.kimi_k3.site --limit gpu-02 --tags nvidia_driver"
-    )
+    line = "ansible-playbook gpufleet.kimi_k3.site --limit gpu-02 --tags nvidia_driver"
+    assert readiness_report.cure_command("gpu-02", remedy) == ("run", line)
 
 
 def test_reports_are_never_overwritten_and_latest_is_the_newest(tmp_path):
@@ -167,3 +166,10 @@ def test_a_folder_in_the_place_of_latest_is_not_removed(tmp_path):
     with pytest.raises(FileExistsError, match="latest"):
         readiness_report.write({}, tmp_path, "probe", WHEN)
     assert (tmp_path / "latest" / "mine").read_text() == "keep"
+
+
+def test_a_degraded_node_says_what_degrades_it():
+    warnings = [check(f"host.c{number}", "warn", remedy=REMEDY) for number in range(5)]
+    lines = readiness_report.table(report_of({"a": probed("degraded", None, warnings)})).splitlines()
+    assert [line.split()[1:3] for line in lines[3:6]] == [[f"host.c{number}", "(warn):"] for number in range(3)]
+    assert lines[6].split() == ["why", "and", "2", "more"]

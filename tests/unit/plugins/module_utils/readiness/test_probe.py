@@ -10,7 +10,13 @@ import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, ownership, probe
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS, specs
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import DISRUPTIONS, STATUSES, Unknown
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
+    DISRUPTIONS,
+    STATUSES,
+    Check,
+    Remedy,
+    Unknown,
+)
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import healthy
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import KINDS, Profile, pci_device
 
@@ -184,3 +190,22 @@ def test_what_cannot_be_known_of_ownership_is_not_nobody(make_node, monkeypatch)
     node = make_node(healthy("b200"))
     monkeypatch.setattr(node, "exists", lambda path: Unknown("needs root", path))
     assert isinstance(ownership.collect(node)["driver"], Unknown)
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        ("systemctl enable --now nvidia-imex.service", True),
+        ("apt-get install linux-headers-6.8.0-60-generic && dkms autoinstall -k 6.8.0-60-generic", True),
+        ("dkms install $(reboot)/1 -k 6.1", False),
+        ("dkms install a;reboot", False),
+        ("dkms install a\nreboot", False),
+        ("dkms install `reboot`", False),
+        ("modprobe 'x' | sh", False),
+    ],
+)
+def test_a_command_to_copy_carries_nothing_that_a_node_could_have_written_into_it(command, kept):
+    check = Check("driver.loaded", "fail", None, None, "why", remedy=Remedy("Load it.", command=command))
+    told = probe.report([check], {})["checks"][0]["remedy"]
+    assert told["command"] == (command if kept else None)
+    assert told["action"] == "Load it."
