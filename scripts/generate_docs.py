@@ -43,8 +43,8 @@ def checks() -> str:
         + GENERATED.format(source="`plugins/module_utils/readiness/concerns/`")
         + """
 Check ids are a contract under semantic versioning. They stand in the order of causes: where several fail, the first is
-the root cause. *Blocking*: an unknown answer keeps the node from being ready; else it only degrades it. Facts, cases
-and peers in the column *source* are the project's research notes; what a reader needs of them is in the text.
+the root cause. *Blocking*: an unknown answer keeps the node from being ready; else it only degrades it. What the
+short references in the column *source* stand for is told in [sources.md](sources.md).
 """
     ]
     for name, concern in CONCERNS.items():
@@ -77,7 +77,8 @@ def contract_keys() -> str:
         + """
 Keys of `require` (module `gpufleet.kimi_k3.gpu_node_readiness`) and of `node_readiness_require` (role
 `node_readiness`). What is left out has the default, which is what Kimi K3 needs. Set them for a fleet or a group with
-`node_readiness_require`, and for a single host with `node_readiness_require_host`.
+`node_readiness_require`, and for a single host with `node_readiness_require_host`. What the short references in the
+column *source* stand for is told in [sources.md](sources.md).
 
 """,
         row(("key", "type", "default", "meaning", "source")),

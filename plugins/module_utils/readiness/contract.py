@@ -71,7 +71,7 @@ KEYS: dict[str, Key] = {
         "bool",
         False,
         "Whether processes on the GPUs are expected (a serving node); else they are residue that warns.",
-        "requirements 60",
+        "a process left from an earlier start holds GPU memory",
     ),
     "gpu_idle_memory_mib": Key(
         "int",
@@ -103,10 +103,16 @@ KEYS: dict[str, Key] = {
         choices=("auto", "rdma", "nvlink", "none"),
     ),
     "nvlink_domain": Key(
-        "name", "", "Declared clusterUuid of the NVLink domain; empty: not compared.", "facts, corrections"
+        "name",
+        "",
+        "Declared clusterUuid of the NVLink domain; empty: not compared.",
+        "facts, corrections (NVLink domain)",
     ),
     "nvlink_partition": Key(
-        "name", "", "Declared cliqueId of the NVLink partition; empty: not compared.", "facts, corrections"
+        "name",
+        "",
+        "Declared cliqueId of the NVLink partition; empty: not compared.",
+        "facts, corrections (NVLink domain)",
     ),
     "rdma_hcas": Key(
         "names",
@@ -140,7 +146,7 @@ KEYS: dict[str, Key] = {
         "bool",
         False,
         "Whether rails cannot reach each other (NCCL_CROSS_NIC=0), which rules GIN out.",
-        "facts, corrections; C31",
+        "facts, corrections (GIN); C31",
     ),
     "gpudirect_path": Key(
         "choice",
@@ -149,7 +155,9 @@ KEYS: dict[str, Key] = {
         "facts 2.10",
         choices=("auto", "dmabuf", "peermem", "none"),
     ),
-    "gpudirect_gin": Key("bool", False, "Whether the plan uses deepep_v2, which needs NCCL GIN.", "facts, corrections"),
+    "gpudirect_gin": Key(
+        "bool", False, "Whether the plan uses deepep_v2, which needs NCCL GIN.", "facts, corrections (GIN)"
+    ),
     "container_engine": Key(
         "choice",
         "auto",

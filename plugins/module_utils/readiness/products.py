@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """GPU products by PCI id: what a node is before any driver answers, and what it therefore needs.
 
-Source: pci.ids of November 2026 (ids and names), facts 5.4 (ids seen on hardware), 1.41 and 7.1 (what each needs).
+Source: pci.ids of November 2026 (ids and names), facts 5.4 (ids on hardware), facts 1.41 and 7.1 (what each needs).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.product
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_smi, pci
 
-# The recipe's memory budget for the model. Source: recipe `vram_minimum_gb`; facts, corrections ("Sizing").
+# The recipe's memory budget for the model. Source: recipe `vram_minimum_gb`; facts, corrections (Sizing).
 MODEL_MEMORY_GB = 1680
 ROWS_SHOWN = 64
 
@@ -152,7 +152,7 @@ def assess_model(findings: Findings, gpu: dict[str, Any]) -> None:
 
 
 def _memory_note(smi: Any) -> str:
-    """Whether one node could hold the model: information for the plan, no finding about this node (requirements 38)."""
+    """Whether one node could hold the model: information for the plan, no finding about this node."""
     if isinstance(smi, Unknown):
         return ""
     sizes = [whole(row["memory_total"]) for row in smi["gpus"]]

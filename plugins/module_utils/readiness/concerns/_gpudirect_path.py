@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver, verbs
 
 DMABUF, PEERMEM, HOST = "dmabuf", "peermem", "none"
-# From this kernel on NCCL drives the HCA from the GPU over dma-buf. Source: facts, corrections.
+# From this kernel on NCCL drives the HCA from the GPU over dma-buf. Source: facts, corrections (GIN).
 GIN_KERNEL = (6, 1)
 
 

@@ -26,7 +26,7 @@ def coherent(gpus: Any) -> bool:
 
 
 def wanted_arguments(arch: str, gpus: Any) -> list[str]:
-    """The boot arguments this machine should have. Source: facts, corrections and 1.45."""
+    """The boot arguments this machine should have. Source: facts, corrections (kernel argument) and 1.45."""
     iommu = ARM_IOMMU[0] if arch == "aarch64" else X86_IOMMU[0]
     return [iommu, *(GRACE_ARGUMENTS if coherent(gpus) else ())]
 

@@ -87,7 +87,7 @@ def acs(findings: Findings, rdma: dict[str, Any], needed: _rails.Need) -> None:
         for bdf, controls in (redirecting or on).items()
     ][:SHOWN_MAX]
     if redirecting:
-        # A Grace tray translates at its SMMU and its vendors set ACS on purpose (peers, traps 3); its GPUs talk by C2C.
+        # A Grace tray translates at its SMMU and its vendors set ACS on purpose (peers trap 3); its GPUs talk by C2C.
         trays = not isinstance(rdma["gpus"], Unknown) and any(gpu["form"] == "tray" for gpu in rdma["gpus"])
         (findings.warned if trays else needed.bad(findings))(
             "acs",

@@ -50,7 +50,7 @@ CHECKS = (
         "model",
         "The GPUs are of one product, and Kimi K3 is served on it.",
         "one product of: " + ", ".join(SERVES_K3),
-        "recipe at 8959cf6, hardware table; requirements 37, 38",
+        "recipe at 8959cf6, hardware table; a wrong product is another finding than too little memory",
         Remedy("Serve Kimi K3 on another node: no setting makes these GPUs fit."),
         machines=GPU,
     ),
@@ -119,7 +119,7 @@ CHECKS = (
         "throttle",
         "The hardware does not slow the GPUs down for heat or power.",
         "hardware slowdown, thermal slowdown and power brake Not Active",
-        "facts 5.4 (fields); peers section 5 (clock behaviour)",
+        "facts 5.4 (fields); peers 1b",
         Remedy("Look at the cooling and the power supplies of this machine (BMC)."),
         blocking=False,
     ),
@@ -135,7 +135,7 @@ CHECKS = (
         "busy",
         "No process and no memory is left on the GPUs, unless `gpu_busy_allowed`.",
         "no process; at most `gpu_idle_memory_mib` MiB used a GPU",
-        "requirements 58, 60",
+        "a process left from an earlier start holds memory and looks like a model too large",
         Remedy(
             "Stop the processes that are left on the GPUs, or set `gpu_busy_allowed` on a node that serves.", "drain"
         ),

@@ -58,7 +58,7 @@ CHECKS = (
         "GPU-initiated networking, which deepep_v2 needs, is possible.",
         "where `gpudirect_gin` is asked for: dma-buf on kernel 6.1 or later, or peermem; rails not isolated; "
         "EnableStreamMemOPs and PeerMappingOverride on, else it runs through the CPU",
-        "facts, corrections (deepep_v2 / GIN); C37",
+        "facts, corrections (GIN); C37",
         Remedy("Choose allgather_reducescatter instead of deepep_v2, or meet what is missing."),
         owner="driver",
     ),

@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources.packages import Package, Packages
 
-# Packages that carry the driver's version to the last digit. Source: facts 1.15 to 1.28 and "Corrections first".
+# Packages that carry the driver's version to the last digit. Source: facts 1.15 to 1.28 and corrections (version lock).
 LOCKED = (
     r"cuda-drivers(-.*)?",
     r"kmod-nvidia(-.*)?",

@@ -25,7 +25,7 @@ PROPRIETARY = "proprietary"
 CONTAINER_TREE = "/run/nvidia/driver"
 PROC_VERSION = "/proc/driver/nvidia/version"
 SYS_VERSION = "/sys/module/nvidia/version"
-# Debian names the file after its package, not after the module (facts, corrections).
+# Debian names the file after its package, not after the module (facts, corrections (Debian names)).
 MODULE_NAMES = ("nvidia", "nvidia-current", "nvidia-current-open", "nvidia-open")
 LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
 HOLDERS = "/sys/module/ib_core/holders"
 PEERS = "/sys/kernel/mm/memory_peers"
 REGISTER = "ib_register_peer_memory_client"
-# The file's name differs from the module's on Debian (facts, corrections).
+# The file's name differs from the module's on Debian (facts, corrections (Debian names)).
 FILES = ("nvidia_peermem", "nvidia-current-peermem", "nvidia-current-open-peermem")
 LEGACY = "nv_peer_mem"
 KALLSYMS_LIMIT = 64 << 20

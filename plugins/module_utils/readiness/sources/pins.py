@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What keeps packages at their version: holds, pins and locks, by their effect on each package (peers, trap 11).
+"""What keeps packages at their version: holds, pins and locks, by their effect on each package (peers trap 11).
 
 A pin that is there and has no effect (a file apt does not read, a version that does not match what is installed, a
 plugin that is absent) is told as void.

@@ -336,7 +336,7 @@ def test_what_deepep_v2_needs_c37(ask, profile, require, status):
 
 
 def test_an_old_kernel_makes_peermem_needed_for_gin(ask):
-    # "Not applicable where dma-buf works" does not hold here (facts, corrections).
+    # "Not applicable where dma-buf works" does not hold here (facts, corrections (GIN)).
     checks = ask(for_gin(unbound("b200"), kernel="5.15.0-1072-nvidia"), GIN)
     assert statuses(checks)["peermem"] == "fail"
     assert "before 6.1" in checks["gpudirect.peermem"]["reason"]
