@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated
 
 
 class ActionModule(ActionBase):
@@ -19,14 +19,15 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Fails with every fault at once; the result names how many nodes were looked at."""
+        """Fails with every fault at once; else the result tells how many nodes there are and whether any is gated."""
         result = super().run(tmp, task_vars)
         self.validate_argument_spec({})
         variables = task_vars or {}
         hosts = variables["ansible_play_hosts_all"]
-        found = faults(hosts, lambda host: variables["hostvars"][host])
+        variables_of = variables["hostvars"].__getitem__
+        found = faults(hosts, variables_of)
         if found:
             result.update(failed=True, msg="\n".join(found))
         else:
-            result.update(changed=False, nodes=len(hosts))
+            result.update(changed=False, nodes=len(hosts), gated=gated(hosts, variables_of))
         return result

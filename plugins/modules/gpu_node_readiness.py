@@ -163,6 +163,10 @@ readiness:
       sample: {machine: {vendors: ["10de"]}}
 """
 
+# First of all imports, so that it serves the others.
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils import compile_once as compile_once
+
+# isort: split
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import ContractError

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import nearest, shown
@@ -53,7 +54,7 @@ VARIABLES: dict[str, Callable[[Any], str]] = {
     "node_readiness_report_dir": _folder,
 }
 # Set by the role and its playbooks, not by a user.
-INTERNAL = ("node_readiness_result", "node_readiness_playbook_name")
+INTERNAL = ("node_readiness_preflight", "node_readiness_result", "node_readiness_playbook_name")
 DICTIONARIES = ("node_readiness_require", "node_readiness_require_host", "node_readiness_skip")
 
 
@@ -70,6 +71,11 @@ def faults(hosts: Iterable[str], variables: Callable[[str], Mapping[str, Any]]) 
         for fault in _host_faults(variables(host)):
             found.setdefault(fault, []).append(host)
     return [f"{_named(names)}: {fault}" for fault, names in found.items()]
+
+
+def gated(hosts: Iterable[str], variables: Callable[[str], Mapping[str, Any]]) -> bool:
+    """Whether any node asks for the gate; where none does, its task need not be run for each of them."""
+    return any(boolean(variables(host).get("node_readiness_gate", False), strict=False) for host in hosts)
 
 
 def _named(hosts: list[str]) -> str:

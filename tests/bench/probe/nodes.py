@@ -48,8 +48,8 @@ Match LocalAddress 127.0.0.0/8
 class Nodes:
     """A context: inside it ``count`` nodes answer, and ``inventory(n)`` is an inventory of the first n of them."""
 
-    def __init__(self, folder: Path, count: int, interpreter: str) -> None:
-        """``folder``: empty and private, with a short path (sockets); ``interpreter``: the nodes' Python, or auto."""
+    def __init__(self, folder: Path, count: int, interpreter: str | None = None) -> None:
+        """``folder``: empty and private, with a short path (sockets); ``interpreter``: the nodes' Python."""
         self.folder = folder
         self.addresses = [f"127.77.{number // 250}.{number % 250 + 1}" for number in range(count)]
         self.interpreter = interpreter
@@ -94,7 +94,7 @@ class Nodes:
             for pid in [self.server.pid, *sessions]:
                 _signal(pid, signal.SIGTERM)
             self.server.wait(timeout=10)
-        # A client without its server ends by itself; the loop is for one that does not.
+        # A client without its server ends by itself; the signal is for one that does not.
         deadline = time.monotonic() + 5
         while (left := self.clients()) and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -125,8 +125,9 @@ class Nodes:
             "ansible_user": self.user,
             "ansible_control_path_dir": str(self.folder / "cp"),
             "ansible_ssh_args": " ".join(["-C -F /dev/null", *(f"-o {name}={value}" for name, value in ssh.items())]),
-            "ansible_python_interpreter": self.interpreter,
         }
+        if self.interpreter:
+            variables["ansible_python_interpreter"] = self.interpreter
         if os.geteuid() != 0:
             # Others may have no sudo without a password; the reads are the same, and some say "needs root".
             variables["ansible_become"] = False

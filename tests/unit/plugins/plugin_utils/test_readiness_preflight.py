@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated
 
 
 def fault_of(variables, host="gpu-01"):
@@ -84,3 +84,9 @@ def test_a_fault_of_many_hosts_comes_once():
     assert found == [
         "hosts gpu-0, gpu-1, gpu-2 and 997 more: node_readiness_gate: 'maybe' is not allowed; allowed: true or false"
     ]
+
+
+@pytest.mark.parametrize(("values", "expected"), [([None, None], False), ([None, "yes"], True), ([False, "0"], False)])
+def test_one_node_that_asks_for_the_gate_is_enough(values, expected):
+    variables = [{} if value is None else {"node_readiness_gate": value} for value in values]
+    assert gated(range(len(values)), variables.__getitem__) is expected
