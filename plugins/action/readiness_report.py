@@ -35,10 +35,11 @@ class ActionModule(ActionBase):
         )
         variables = task_vars or {}
         hostvars = variables["hostvars"]
-        rows = [
-            readiness_report.node_row(host, hostvars[host].get(options["variable"]))
-            for host in variables["ansible_play_hosts_all"]
-        ]
+        # As they are, not through the template engine: results hold no templates, and thousands of texts each.
+        results = {
+            host: hostvars.raw_get(host).get(options["variable"]) for host in variables["ansible_play_hosts_all"]
+        }
+        rows = [readiness_report.node_row(host, result) for host, result in results.items()]
         when = datetime.now(UTC)
         report = readiness_report.document(rows, options["playbook"], when, collection_version())
         # A relative folder means: below the folder in which the command was given.

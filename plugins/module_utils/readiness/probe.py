@@ -8,6 +8,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -61,10 +62,25 @@ def probe(node: Node, require: dict[str, Any], skip: dict[str, str]) -> dict[str
 
 
 def collect(node: Node) -> dict[str, Any]:
-    """``{concern: its facts}`` with ``machine`` and ``owners`` beside them. A concern that broke or hung is Unknown."""
-    jobs = {name: concern.collect for name, concern in CONCERNS.items()}
-    jobs["owners"] = ownership.collect
-    jobs["machine"] = _machine
+    """``{concern: its facts}`` with ``machine`` and ``owners`` beside them. A concern that broke or hung is Unknown.
+
+    A concern that has no check for this kind of machine is not read at all.
+    """
+    deadline = time.monotonic() + LIMITS_PER_PROBE * node.timeout
+    facts = _side_by_side(node, {"machine": _machine}, deadline)
+    vendors = _vendors(facts["machine"])
+    jobs: dict[str, Callable[[Node], Any]] = {"owners": ownership.collect}
+    for name, concern in CONCERNS.items():
+        reasons = {_does_not_apply(f"{name}.{spec.name}", spec, vendors) for spec in concern.CHECKS}
+        if "" in reasons:
+            jobs[name] = concern.collect
+        else:
+            facts[name] = Unknown(" and ".join(sorted(reasons)))
+    return {**facts, **_side_by_side(node, jobs, deadline)}
+
+
+def _side_by_side(node: Node, jobs: dict[str, Callable[[Node], Any]], deadline: float) -> dict[str, Any]:
+    """What each job read of the node by the deadline; Unknown where it broke or did not end."""
     facts: dict[str, Any] = {}
 
     def work(name: str) -> None:
@@ -75,12 +91,11 @@ def collect(node: Node) -> dict[str, Any]:
 
     # Daemon threads: a read that hangs in the kernel must not keep the probe from answering.
     threads = {name: threading.Thread(target=work, args=(name,), daemon=True) for name in jobs}
-    deadline = time.monotonic() + LIMITS_PER_PROBE * node.timeout
     for thread in threads.values():
         thread.start()
     for thread in threads.values():
         thread.join(max(0.0, deadline - time.monotonic()))
-    late = Unknown("reading this part of the node took longer than %g s" % (LIMITS_PER_PROBE * node.timeout))
+    late = Unknown(f"reading this part of the node took longer than {LIMITS_PER_PROBE * node.timeout:g} s")
     # A copy: a late thread must not change what is being judged.
     return {name: facts.get(name, late) for name in jobs}
 
@@ -147,16 +162,26 @@ def _machine(node: Node) -> dict[str, Any]:
     return {"vendors": sorted({device.vendor for device in found})}
 
 
+def _vendors(machine: Any) -> list[str] | None:
+    """The vendors of the GPUs; None where they are not known."""
+    vendors = machine.get("vendors") if isinstance(machine, dict) else None
+    return vendors if isinstance(vendors, list) else None
+
+
+def _does_not_apply(check_id: str, spec: Spec, vendors: list[str] | None) -> str:
+    """Why a machine with GPUs of these vendors cannot have what the check asks for; empty where it can."""
+    if vendors is None or check_id == PRESENCE:
+        return ""
+    if spec.machines in (GPU, NVIDIA) and not vendors:
+        return "this machine has no GPU"
+    if spec.machines == NVIDIA and NVIDIA_VENDOR not in vendors and AMD_VENDOR in vendors:
+        return "this machine has AMD GPUs"
+    return ""
+
+
 def _for_this_machine(check: Check, spec: Spec, machine: Any) -> Check:
     """``check``, or ``not_applicable`` in its place where this kind of machine cannot have what it asks for."""
-    vendors: list[str] | None = machine.get("vendors") if isinstance(machine, dict) else None
-    if not isinstance(vendors, list) or check.id == PRESENCE:
-        return check
-    why = ""
-    if spec.machines in (GPU, NVIDIA) and not vendors:
-        why = "this machine has no GPU"
-    elif spec.machines == NVIDIA and NVIDIA_VENDOR not in vendors and AMD_VENDOR in vendors:
-        why = "this machine has AMD GPUs"
+    why = _does_not_apply(check.id, spec, _vendors(machine))
     if not why:
         return check
     findings = Findings(check.id.split(".", 1)[0], [spec])
