@@ -19,8 +19,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import checks as tables  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract  # noqa: E402
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS  # noqa: E402
 
 GENERATED = "<!-- Written by `make docs` from {source}; change it there. -->\n"
 MACHINES = {"any": "every machine", "gpu": "machines with GPUs", "nvidia": "machines with NVIDIA GPUs"}
@@ -40,18 +40,18 @@ def checks() -> str:
     """docs/checks.md: every check of every concern, in the order of causes."""
     parts = [
         "# Checks\n\n"
-        + GENERATED.format(source="`plugins/module_utils/readiness/concerns/`")
+        + GENERATED.format(source="`plugins/module_utils/readiness/checks/`")
         + """
 Check ids are a contract under semantic versioning. They stand in the order of causes: where several fail, the first is
 the root cause. *Blocking*: an unknown answer keeps the node from being ready; else it only degrades it. What the
 short references in the column *source* stand for is told in [sources.md](sources.md).
 """
     ]
-    for name, concern in CONCERNS.items():
-        parts.append(f"\n## {name}\n\n{(concern.__doc__ or '').strip().splitlines()[0]}\n\n")
+    for name, table in tables.TABLES.items():
+        parts.append(f"\n## {name}\n\n{(getattr(tables, name).__doc__ or '').strip().splitlines()[0]}\n\n")
         parts.append(row(("id", "decides", "required", "cure", "applies to", "blocking", "source")))
         parts.append(row(["---"] * 7))
-        for spec in concern.CHECKS:
+        for spec in table:
             cure = spec.remedy.action + (f" ({spec.remedy.disruptive})" if spec.remedy.disruptive != "none" else "")
             parts.append(
                 row(

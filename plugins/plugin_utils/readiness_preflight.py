@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -58,24 +58,24 @@ INTERNAL = ("node_readiness_preflight", "node_readiness_result", "node_readiness
 DICTIONARIES = ("node_readiness_require", "node_readiness_require_host", "node_readiness_skip")
 
 
-def faults(hosts: Iterable[str], variables: Callable[[str], Mapping[str, Any]]) -> list[str]:
+def faults(variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Every fault as one sentence, with hosts, variable, value and what is allowed; empty when all is fine.
 
-    ``variables(host)`` gives the host's inventory and extra variables. A fault that many hosts share comes once.
+    ``variables`` holds each host's inventory and extra variables. A fault that many hosts share comes once.
     """
     found: dict[str, list[str]] = {}
-    for host in hosts:
+    for host, values in variables.items():
         if not HOST_NAME.fullmatch(host):
             found.setdefault("the name is not allowed; allowed: letters, digits and . _ : -", []).append(shown(host))
             continue
-        for fault in _host_faults(variables(host)):
+        for fault in _host_faults(values):
             found.setdefault(fault, []).append(host)
     return [f"{_named(names)}: {fault}" for fault, names in found.items()]
 
 
-def gated(hosts: Iterable[str], variables: Callable[[str], Mapping[str, Any]]) -> bool:
+def gated(variables: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether any node asks for the gate; where none does, its task need not be run for each of them."""
-    return any(boolean(variables(host).get("node_readiness_gate", False), strict=False) for host in hosts)
+    return any(boolean(values.get("node_readiness_gate", False), strict=False) for values in variables.values())
 
 
 def _named(hosts: list[str]) -> str:

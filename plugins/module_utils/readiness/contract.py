@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -288,6 +287,9 @@ def _checked(key: Key, value: Any) -> tuple[str, Any]:
 
 def nearest(name: Any, known: Iterable[str]) -> str:
     """A hint for a misspelt name: the closest ones, or all there are."""
+    # Only a fault needs it, and loading it costs every probe.
+    import difflib  # pylint: disable=import-outside-toplevel
+
     names = sorted(known)
     close = difflib.get_close_matches(str(name), names, 2)
     return "did you mean " + " or ".join(close) + "?" if close else "there are: " + ", ".join(names)

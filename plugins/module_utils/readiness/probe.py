@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, ownership
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS, specs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks import TABLES, specs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import load
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     GPU,
     NVIDIA,
@@ -70,10 +71,10 @@ def collect(node: Node) -> dict[str, Any]:
     facts = _side_by_side(node, {"machine": _machine}, deadline)
     vendors = _vendors(facts["machine"])
     jobs: dict[str, Callable[[Node], Any]] = {"owners": ownership.collect}
-    for name, concern in CONCERNS.items():
-        reasons = {_does_not_apply(f"{name}.{spec.name}", spec, vendors) for spec in concern.CHECKS}
+    for name, table in TABLES.items():
+        reasons = {_does_not_apply(f"{name}.{spec.name}", spec, vendors) for spec in table}
         if "" in reasons:
-            jobs[name] = concern.collect
+            jobs[name] = load(name).collect
         else:
             facts[name] = Unknown(" and ".join(sorted(reasons)))
     return {**facts, **_side_by_side(node, jobs, deadline)}
@@ -103,22 +104,21 @@ def _side_by_side(node: Node, jobs: dict[str, Callable[[Node], Any]], deadline: 
 def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     """Every check answered, in the order of causes."""
     answers: list[Check] = []
-    for name, concern in CONCERNS.items():
+    for name, table in TABLES.items():
         facts_of_concern = facts.get(name)
         if isinstance(facts_of_concern, Unknown):
-            answers += _all_unknown(name, concern.CHECKS, facts_of_concern.reason)
+            answers += _all_unknown(name, table, facts_of_concern.reason)
             continue
         try:
-            answers += concern.assess(facts, require)
+            answers += load(name).assess(facts, require)
         except Exception as exc:  # pylint: disable=broad-exception-caught  # see collect()
-            answers += _all_unknown(
-                name, concern.CHECKS, f"judging this part of the node failed: {type(exc).__name__}: {str(exc)[:200]}"
-            )
-    table = dict(specs())
-    answers = [_for_this_machine(check, table[check.id], facts.get("machine")) for check in answers]
+            why = f"judging this part of the node failed: {type(exc).__name__}: {str(exc)[:200]}"
+            answers += _all_unknown(name, table, why)
+    by_id = dict(specs())
+    answers = [_for_this_machine(check, by_id[check.id], facts.get("machine")) for check in answers]
     owners = facts.get("owners")
     if isinstance(owners, dict):
-        ownership.withhold(answers, table, owners)
+        ownership.withhold(answers, by_id, owners)
     return answers
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.driver import REBOOT
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _driver_state
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     Evidence,
@@ -121,7 +122,7 @@ def assess_branch(findings: Findings, state: _driver_state.State, require: dict[
     evidence = Evidence(where, version)
     floor = version_tuple(least) or ()
     waiting = _driver_state.waits_for_reboot(state)
-    remedy = _driver_state.REBOOT if waiting and _allowed(version_tuple(waiting), require) else None
+    remedy = REBOOT if waiting and _allowed(version_tuple(waiting), require) else None
     waits = f"; {waiting} on disk waits for a reboot" if remedy else ""
     if numbers[0] < require["driver_branch_min"]:
         reason = f"Driver {version} is of branch {numbers[0]}, older than {require['driver_branch_min']}{waits}."

@@ -19,8 +19,6 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
 # Packages that ship the libraries, where the files stand in a folder the probe does not know. Source: facts 1.15-1.23.
 LIBRARY_PACKAGES = ("libnvidia-compute", "libcuda1", "libnvidia-ml", "nvidia-driver-cuda-libs", "nvidia-driver-libs")
 
-REBOOT = Remedy("Drain the node and reboot it; do not reinstall the driver.", "reboot")
-
 
 @dataclass(frozen=True)
 class State:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.fabric import CHANNEL
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_versions import (
     ABSENT,
     install,
@@ -32,7 +33,6 @@ IMEX_NODES = "/etc/nvidia-imex/nodes_config.cfg"
 # -N: the state of the domain, -j: as JSON. It hangs where IMEX is sick (C34).
 IMEX_CTL = ["nvidia-imex-ctl", "-c", IMEX_CONFIG, "-N", "-j"]
 IMEX_LIMIT_S = 10.0
-CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
 PARAMS = "/proc/driver/nvidia/params"
 # The daemons of Kubernetes' DRA driver: compute-domain-kubelet-plugin and compute-domain-daemon.
 DRA_PREFIX = "compute-domain-"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.host import OS_REQUIRED
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._host_boot import coherent
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     Evidence,
@@ -24,9 +25,6 @@ EL_RELEASES = ("9", "10")
 # Managed by their vendor's own packages. Source: facts 1.26, 1.28.
 ELSEWHERE = {"azurelinux": "Azure Linux", "mariner": "Azure Linux"}
 DGX_RELEASE = "/etc/dgx-release"
-OS_REQUIRED = (
-    "Ubuntu 22.04, 24.04 or 26.04, Debian 12 or 13, EL 9 or 10, Amazon Linux 2023; another only warns, EL 8 is refused"
-)
 OS_FILES = ("/etc/os-release", "/usr/lib/os-release")
 ARCHITECTURES = ("x86_64", "aarch64")
 PYTHON_MIN = (3, 9)

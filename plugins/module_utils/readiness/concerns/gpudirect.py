@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.gpudirect import CHECKS
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _peermem, _rails
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._gpudirect_path import (
     DMABUF,
@@ -22,7 +23,6 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Evidence,
     Findings,
     Remedy,
-    Spec,
     Unknown,
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
@@ -32,44 +32,6 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
     nvidia_driver,
     peermem,
     verbs,
-)
-
-CHECKS = (
-    Spec(
-        "dmabuf",
-        "GPU memory can be registered with the HCAs of the rails as a dma-buf: capable, which is not proven.",
-        "open kernel modules, and every rail's library and driver take the request (fd -1 gives EBADF); a failure only "
-        "where `gpudirect_path` is dmabuf",
-        "facts 3.1 to 3.13; C27",
-        Remedy("Install the open kernel modules, or give the plan `gpudirect_path: peermem`.", "reboot"),
-        owner="driver",
-    ),
-    Spec(
-        "peermem",
-        "nvidia_peermem is bound to ib_core, and where it is not, why.",
-        "bound where the plan needs it: `gpudirect_path` is peermem, dma-buf is not possible, or `gpudirect_gin` on a "
-        "kernel before 6.1",
-        "facts 2.1 to 2.11; C24, C25",
-        Remedy("Load nvidia_peermem."),
-        owner="driver",
-    ),
-    Spec(
-        "gin",
-        "GPU-initiated networking, which deepep_v2 needs, is possible.",
-        "where `gpudirect_gin` is asked for: dma-buf on kernel 6.1 or later, or peermem; rails not isolated; "
-        "EnableStreamMemOPs and PeerMappingOverride on, else it runs through the CPU",
-        "facts, corrections (GIN); C37",
-        Remedy("Choose allgather_reducescatter instead of deepep_v2, or meet what is missing."),
-        owner="driver",
-    ),
-    Spec(
-        "path",
-        "The path that GPU memory takes to the HCA.",
-        "as `gpudirect_path` says; auto: dma-buf, else peermem",
-        "facts 2.10, 3.13, 4.5",
-        Remedy("Make dma-buf or peermem possible; see gpudirect.dmabuf and gpudirect.peermem."),
-        owner="driver",
-    ),
 )
 
 # What the driver says when it refuses a dma-buf for the topology: errno 524 on the other side (facts 3.9).

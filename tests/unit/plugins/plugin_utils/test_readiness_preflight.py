@@ -9,7 +9,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflig
 
 
 def fault_of(variables, host="gpu-01"):
-    found = faults([host], lambda _host: variables)
+    found = faults({host: variables})
     return found[0] if found else None
 
 
@@ -80,7 +80,7 @@ def test_a_host_name_that_something_could_act_upon_is_refused(name):
 
 
 def test_a_fault_of_many_hosts_comes_once():
-    found = faults([f"gpu-{number}" for number in range(1000)], lambda _host: {"node_readiness_gate": "maybe"})
+    found = faults({f"gpu-{number}": {"node_readiness_gate": "maybe"} for number in range(1000)})
     assert found == [
         "hosts gpu-0, gpu-1, gpu-2 and 997 more: node_readiness_gate: 'maybe' is not allowed; allowed: true or false"
     ]
@@ -89,4 +89,4 @@ def test_a_fault_of_many_hosts_comes_once():
 @pytest.mark.parametrize(("values", "expected"), [([None, None], False), ([None, "yes"], True), ([False, "0"], False)])
 def test_one_node_that_asks_for_the_gate_is_enough(values, expected):
     variables = [{} if value is None else {"node_readiness_gate": value} for value in values]
-    assert gated(range(len(values)), variables.__getitem__) is expected
+    assert gated(dict(enumerate(variables))) is expected

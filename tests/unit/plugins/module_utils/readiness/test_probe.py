@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, ownership, probe
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS, specs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks import TABLES, specs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import load
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     DISRUPTIONS,
     STATUSES,
@@ -129,12 +130,12 @@ def test_a_skipped_check_shows_its_reason_and_degrades(report_of):
 
 
 @pytest.mark.parametrize("half", ["collect", "assess"])
-@pytest.mark.parametrize("concern", CONCERNS)
+@pytest.mark.parametrize("concern", TABLES)
 def test_a_concern_that_breaks_is_unknown_and_never_ready(report_of, monkeypatch, concern, half):
     def broken(*_arguments):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(CONCERNS[concern], half, broken)
+    monkeypatch.setattr(load(concern), half, broken)
     report = report_of(healthy("b200"))
     own = [check for check in report["checks"] if check["id"].startswith(concern + ".")]
     assert {check["status"] for check in own} == {"unknown"}
@@ -144,7 +145,7 @@ def test_a_concern_that_breaks_is_unknown_and_never_ready(report_of, monkeypatch
 
 def test_a_concern_that_hangs_costs_its_limit_and_is_unknown(make_node, monkeypatch):
     released = threading.Event()
-    monkeypatch.setattr(CONCERNS["storage"], "collect", lambda node: released.wait(30))
+    monkeypatch.setattr(load("storage"), "collect", lambda node: released.wait(30))
     report = probe.probe(make_node(healthy("b200"), timeout=0.3), contract.defaults(), {})
     released.set()
     own = [check for check in report["checks"] if check["id"].startswith("storage.")]
@@ -153,7 +154,7 @@ def test_a_concern_that_hangs_costs_its_limit_and_is_unknown(make_node, monkeypa
 
 
 def test_a_report_has_a_limit_and_still_tells_the_verdict(report_of, monkeypatch):
-    monkeypatch.setattr(CONCERNS["network"], "collect", lambda node: {"huge": ["x" * 500] * 1000})
+    monkeypatch.setattr(load("network"), "collect", lambda node: {"huge": ["x" * 500] * 1000})
     report = report_of(healthy("b200"))
     assert len(json.dumps(report)) <= probe.SIZE_LIMIT
     assert [check["id"] for check in report["checks"]] == probe.check_ids()

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, probe  # noqa: E402
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS  # noqa: E402
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import load  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import READY, VERDICTS  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import verdict  # noqa: E402
@@ -61,8 +61,8 @@ class Bench:
     def ask_gpus(self, text):
         """The verdict of the GPU and fabric checks alone, where nvidia-smi answers ``text``."""
         node = self.fresh({gpu.QUERY: Reply(text)})
-        facts = {name: CONCERNS[name].collect(node) for name in ("gpu", "fabric")}
-        return verdict([check for name in facts for check in CONCERNS[name].assess(facts, CONTRACT)])
+        facts = {name: load(name).collect(node) for name in ("gpu", "fabric")}
+        return verdict([check for name in facts for check in load(name).assess(facts, CONTRACT)])
 
     def ask(self, commands=None, path=None, content=b""):
         """The report, with commands answered otherwise or the file at ``path`` holding ``content``."""

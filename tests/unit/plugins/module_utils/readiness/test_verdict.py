@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import CONCERNS
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks import TABLES
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import STATUSES, Check
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import (
     CAUSE_ORDER,
@@ -76,4 +76,4 @@ def test_warnings_have_no_root_cause():
 
 
 def test_every_concern_has_its_place_among_the_causes():
-    assert list(CONCERNS) == list(CAUSE_ORDER)
+    assert list(TABLES) == list(CAUSE_ORDER)
