@@ -78,7 +78,7 @@ def node_row(host: str, result: Mapping[str, Any] | None) -> dict[str, Any]:
         action = "Run the probe on this node alone with -vvv to see why it failed."
         for pattern, meaning, cure in EXPLANATIONS:
             if pattern.search(_everything_said(result)):
-                reason, action = f"{meaning} ({_said(result)})", cure
+                reason, action = f"{meaning} ({_line_of(result, pattern)})", cure
                 break
     remedy = {
         "action": action,
@@ -119,6 +119,12 @@ def _said(result: Mapping[str, Any]) -> str:
     """The first line of what Ansible said of the failure."""
     lines = str(result.get("msg") or "").strip().splitlines()
     return lines[0].strip().removeprefix("Task failed: ")[:300] if lines else "no reason was given"
+
+
+def _line_of(result: Mapping[str, Any], pattern: re.Pattern[str]) -> str:
+    """The line that told it; where several lines together did, the first of what Ansible said."""
+    lines = (line.strip() for line in _everything_said(result).splitlines())
+    return next((line[:300] for line in lines if pattern.search(line)), _said(result))
 
 
 def _everything_said(result: Mapping[str, Any]) -> str:

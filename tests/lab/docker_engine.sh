@@ -1,8 +1,10 @@
 # Sourced after scripts/lib.sh by the lanes that need a container engine: engine_up, then `docker` works; the engine
 # is stopped when the lane ends, by its process id, where the lane started it.
 # shellcheck shell=bash
+# shellcheck disable=SC2154 # root, cache and skipped come from scripts/lib.sh.
 
 engine_pid=""
+work_pid=""
 # Outside the clone: the path of a socket may have 107 characters at most.
 engine_run="/run/gpufleet-lab"
 
@@ -10,6 +12,11 @@ engine_answers() { timeout 20 docker version --format '{{.Server.Version}}' >/de
 
 # engine_up: an engine of the machine is used as it is; where none answers, one is started for this lane alone.
 engine_up() {
+    trap engine_down EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM HUP
+    # Waits for another lane that has nodes of the same names, or an engine on the same folders.
+    only_one lab
     if command -v docker >/dev/null 2>&1 && engine_answers; then
         say "Using the container engine that answers here."
         return 0
@@ -18,8 +25,6 @@ engine_up() {
         warn "No container engine answers here: start one, or run this as root on Debian or Ubuntu."
         exit "$skipped"
     fi
-    # Waits for another lane that has an engine running on the same folders.
-    only_one lab
     "$root/scripts/system-packages" docker.io=dockerd || exit $?
     # Debian 13 has the client in a package of its own.
     command -v docker >/dev/null 2>&1 || "$root/scripts/system-packages" docker-cli=docker || exit $?
@@ -33,9 +38,6 @@ engine_up() {
         --host "$DOCKER_HOST" --bridge=none --iptables=false --ip6tables=false --log-level=warn \
         >"$cache/dockerd.log" 2>&1 9>&- &
     engine_pid=$!
-    trap engine_down EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM HUP
     for _ in $(seq 120); do
         if engine_answers; then
             say "Started a container engine (process $engine_pid); it is stopped at the end."
@@ -61,8 +63,25 @@ engine_stale() {
     rm -f "$engine_run/docker.pid"
 }
 
+# with_engine COMMAND…: runs it in a process group of its own and waits for it. The shell acts upon a signal only between
+# two commands, but during `wait` at once; engine_down then ends the whole group.
+with_engine() {
+    local status=0
+    setsid "$@" &
+    work_pid=$!
+    wait "$work_pid" || status=$?
+    work_pid=""
+    return $status
+}
+
 engine_down() {
     local status=$? containers
+    if [ -n "$work_pid" ]; then
+        kill -TERM -- "-$work_pid" 2>/dev/null || true
+        sleep 2
+        kill -KILL -- "-$work_pid" 2>/dev/null || true
+        work_pid=""
+    fi
     [ -n "$engine_pid" ] || return $status
     containers="$(timeout 20 docker ps -aq 2>/dev/null || true)"
     # shellcheck disable=SC2086

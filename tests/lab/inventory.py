@@ -28,6 +28,7 @@ def inventory() -> dict[str, Any]:
             "lab_variant": name,
             "lab_expected": {"state": "probed", **variant.expected()},
             "node_readiness_require": variant.contract,
+            "node_readiness_timeout": variant.timeout,
         }
         for name, variant in variants.VARIANTS.items()
     }

@@ -77,7 +77,6 @@ if __name__ == "__main__":
                 "files": files(),
                 "packages": lines("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"),
                 "units": lines("systemctl", "list-units", "--all", "--plain", "--no-legend", "--full"),
-                "unit files": lines("systemctl", "list-unit-files", "--no-legend", "--full"),
             }
         )
     )

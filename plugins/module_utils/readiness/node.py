@@ -190,6 +190,10 @@ class Node:
 
     # ---- commands ----------------------------------------------------------------------------------------------
 
+    def find(self, program: str) -> str | None:
+        """Where a program is, None where it is not installed."""
+        return _find(program)
+
     def run(self, argv: list[str], timeout: float | None = None) -> Result:
         """Run ``argv`` (no shell) at most ``timeout`` seconds (default: the node's); never raises."""
         key = ("run", tuple(argv))
@@ -197,12 +201,13 @@ class Node:
 
     def execute(self, argv: tuple[str, ...], timeout: float) -> Result:
         """Run a command now. Its process group is killed at the limit; one that cannot be killed is left behind."""
-        program = _find(argv[0])
+        program = self.find(argv[0])
         if program is None:
             return Result(argv, 127, error="missing")
         env = {"PATH": SEARCH_PATH, "LC_ALL": "C", "LANG": "C", "HOME": os.environ.get("HOME", "/")}
         try:
-            process = subprocess.Popen(
+            # AnsibleModule.run_command() has no time limit that a hung command keeps.
+            process = subprocess.Popen(  # pylint: disable=ansible-bad-function
                 (program, *argv[1:]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

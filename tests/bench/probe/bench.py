@@ -193,7 +193,7 @@ def run(options: argparse.Namespace, bench: Bench) -> tuple[Any, ...]:
     asked = reads.recorded()
     round_without_tasks = ping.median() + probe.median() * (1 + options.grown / options.nodes) + 2
     # A task costs nearly what a ping costs: so many of them prove the ratio without an extrapolation ...
-    wanted = math.ceil(AT_LEAST_FASTER * probe.median() / (0.7 * ping.median()))
+    wanted = math.ceil(AT_LEAST_FASTER * probe.median() / (0.55 * ping.median()))
     # ... where there is time for them.
     affordable = int(((end - time.monotonic()) / options.repeats - round_without_tasks) / ping.median())
     count = len(asked) if options.all_reads else max(3, min(len(asked), wanted, affordable))

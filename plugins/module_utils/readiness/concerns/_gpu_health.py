@@ -193,5 +193,8 @@ def assess_throttle(findings: Findings, gpus: Sequence[dict[str, Any]]) -> None:
     for gpu in gpus:
         for key, name, status, text in table:
             tally.flag(gpu["bdf"], name, gpu[key], ("Not Active",), {"Active": (status, text, None)})
-    observed = {name: named([gpu["bdf"] for gpu in gpus if gpu[key] == "Active"]) or "none" for key, name, *_ in table}
+    observed = {
+        name: named([gpu["bdf"] for gpu in gpus if gpu[key] == "Active"]) or "none"
+        for key, name, _status, _why in table
+    }
     tally.answer(findings, "throttle", "Nothing slows the GPUs down for heat or power.", observed, "none")

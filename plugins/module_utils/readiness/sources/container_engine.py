@@ -9,6 +9,7 @@ its first run makes the store.
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import Any
 
@@ -24,6 +25,8 @@ DAEMON_JSON = "/etc/docker/daemon.json"
 # What of it is looked at; proxies and registries, which may carry passwords, stay where they are.
 CONFIG_KEYS = ("data-root", "default-runtime", "default-ulimits", "exec-opts", "features", "live-restore", "runtimes")
 DOCKER_ROOT = "/var/lib/docker"
+SOCKET = "/var/run/docker.sock"
+CLIENT_CONFIG = "~/.docker/config.json"
 # containerd as docker starts it by itself keeps its data below docker's own root.
 OWN_CONTAINERD = "/run/docker/containerd/"
 
@@ -83,6 +86,10 @@ def _docker(node: Node) -> dict[str, Any] | None:
         # Asking a stopped docker would start it through its socket, and the probe changes nothing.
         detail = f"docker.service is {unit['ActiveState']}"
         return _engine("docker", STOPPED, **{**base, "source": "systemctl show docker.service", "detail": detail})
+    if not _listens(node, unit):
+        if node.find(DOCKER[0]) is None:
+            return None
+        return _engine("docker", STOPPED, **{**base, "source": SOCKET, "detail": f"there is no {SOCKET}"})
     result = node.run(DOCKER)
     if result.error == "missing":
         return None
@@ -97,6 +104,21 @@ def _docker(node: Node) -> dict[str, Any] | None:
         state, detail = _no_answer(node, result, f"{result.stderr} {errors}")
         return _engine("docker", state, **{**base, "detail": detail})
     return _engine("docker", ANSWERING, **{**base, "version": version, **_told(answer, root)})
+
+
+def _listens(node: Node, unit: dict[str, str] | Unknown) -> bool:
+    """Whether a docker could answer: asking one that certainly does not run is the dearest command of the probe.
+
+    Without the daemon's socket only another context of the client (a rootless daemon, another host) could answer.
+    """
+    if isinstance(unit, dict) and unit["ActiveState"] == "active":
+        return True
+    if node.exists(SOCKET) is not False or node.exists(os.path.expanduser(CLIENT_CONFIG)) is not False:
+        return True
+    users = node.listdir("/run/user")
+    return users is not None and (
+        isinstance(users, Unknown) or any(node.exists(f"/run/user/{user}/docker.sock") is not False for user in users)
+    )
 
 
 def _told(answer: dict[str, Any], root: str) -> dict[str, Any]:

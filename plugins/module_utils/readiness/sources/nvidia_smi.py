@@ -9,8 +9,8 @@ facts 5.1).
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
+from xml.etree import ElementTree
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node, Result

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import container as concern
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import healthy
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import container
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import KINDS, VERSIONS, Profile, Reply
@@ -77,10 +78,26 @@ def test_the_engine(ask, profile, answer):
 def test_a_stopped_docker_is_not_asked_and_so_not_started(make_node, ask):
     profile = B200.plus(Profile(units={"docker.service": {"ActiveState": "inactive"}}))
     node = make_node(profile)
-    from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import container as concern
-
     assert concern.collect(node)["engine"]["state"] == "stopped"
     assert container.DOCKER not in node.asked
+
+
+NO_UNIT = Profile(units={"docker.service": {"LoadState": "not-found", "ActiveState": "inactive"}})
+
+
+@pytest.mark.parametrize(
+    ("listening", "state"),
+    [
+        (Profile(), "stopped"),
+        (Profile(files={"/var/run/docker.sock": ""}), "answering"),
+        (Profile(files={"/run/user/1000/docker.sock": ""}), "answering"),
+        (Profile(folders={"/run/user/1000"}), "stopped"),
+    ],
+)
+def test_docker_is_asked_where_a_socket_could_answer(make_node, listening, state):
+    node = make_node(B200.plus(NO_UNIT).plus(listening))
+    assert concern.collect(node)["engine"]["state"] == state
+    assert (container.DOCKER in node.asked) is (state == "answering")
 
 
 @pytest.mark.parametrize(("root", "reason"), [(False, "needs root"), (True, "permission denied")])
