@@ -2,10 +2,13 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
-# Handed on through the environment and never expanded in a recipe: a limit such as `a:!b` needs no quoting twice.
+# Handed on through the environment as they were written: neither make nor a shell expands a `$` in them.
+override INVENTORY := $(value INVENTORY)
+override LIMIT := $(value LIMIT)
+override ARGS := $(value ARGS)
 export INVENTORY LIMIT ARGS
 
-.PHONY: help setup probe test lint unit sanity molecule bench soak docs lock clean
+.PHONY: help setup probe test lint unit sanity molecule bench docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,9 +38,6 @@ molecule:  ## Roles and playbooks on real systemd nodes in containers
 
 bench:  ## Measure the probe on many nodes
 	@scripts/bench
-
-soak:  ## Repeat the probe for long, looking for leaks and drift
-	@scripts/soak
 
 docs:  ## Write the generated documentation anew
 	@scripts/docs

@@ -11,9 +11,11 @@ cache="$root/.cache"
 skipped=77
 
 # Ansible refuses to start in a locale that is not UTF-8.
-case "${LC_ALL:-}" in
-    C | POSIX) export LC_ALL=C.UTF-8 ;;
-esac
+if [ "$(locale charmap 2>/dev/null)" != UTF-8 ]; then
+    export LC_ALL=C.UTF-8
+fi
+# Some services and containers start commands without one.
+export HOME="${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}"
 
 say() { printf '%s\n' "$*"; }
 warn() { printf '%s\n' "$*" >&2; }

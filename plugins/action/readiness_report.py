@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +34,9 @@ class ActionModule(ActionBase):
                 "variable": {"type": "str", "default": "node_readiness_result"},
             }
         )
+        if not re.fullmatch(r"[a-z0-9_]+", options["playbook"]):
+            result.update(failed=True, msg=f"playbook: {options['playbook']!r} is not allowed; allowed: a-z, 0-9 and _")
+            return result
         variables = task_vars or {}
         hostvars = variables["hostvars"]
         # As they are, not through the template engine: results hold no templates, and thousands of texts each.

@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Makes imports from Ansible's payload compile each file once. Import it before everything else.
+"""Makes imports from Ansible's payload compile each file once. Call install() before the imports it shall serve.
 
 Ansible sends a module as a zip archive. Up to 3.14 CPython compiles every module of such an archive twice: the import
 system first asks the importer for the file's name, and zipimport.get_filename() compiles the module to find it. The
@@ -28,4 +28,6 @@ def _by_looking(self: zipimport.zipimporter, fullname: str) -> str:
     return _by_compiling(self, fullname)
 
 
-zipimport.zipimporter.get_filename = _by_looking  # type: ignore[method-assign]
+def install() -> None:
+    """Have every import from a zip archive of this process look where it would compile."""
+    zipimport.zipimporter.get_filename = _by_looking  # type: ignore[method-assign]

@@ -132,7 +132,7 @@ readiness:
             command:
               description: A line to copy, or null.
               type: str
-              sample: sudo systemctl start nvidia-fabricmanager
+              sample: systemctl enable --now nvidia-fabricmanager.service
             disruptive:
               description: V(none), V(restart), V(drain) or V(reboot).
               type: str
@@ -163,10 +163,11 @@ readiness:
       sample: {machine: {vendors: ["10de"]}}
 """
 
-# First of all imports, so that it serves the others.
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils import compile_once as compile_once
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils import compile_once
 
-# isort: split
+# Before the other imports, so that it serves them.
+compile_once.install()
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import ContractError

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     VERDICTS,
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact, redact_all
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_answer
 
 PROBED = "probed"
 UNREACHABLE = "unreachable"
@@ -65,9 +66,11 @@ def node_row(host: str, result: Mapping[str, Any] | None) -> dict[str, Any]:
     Keys: host, state (probed, unreachable, broken), verdict, root_cause, reason, remedy, checks, facts. A node that
     was not probed is not_ready, with the reason and no checks.
     """
-    readiness = (result or {}).get("readiness")
-    if isinstance(readiness, Mapping) and readiness.get("verdict") in VERDICTS:
-        return _probed_row(host, readiness)
+    if result and "readiness" in result and not result.get("failed"):
+        wrong = readiness_answer.fault(result["readiness"])
+        if not wrong:
+            return _probed_row(host, redact_all(result["readiness"]))
+        result = {"msg": f"the answer does not have the form of a report: {wrong}"}
     if result is None:
         state, reason, action = BROKEN, "the probe did not run on this node", "Look at the first error of this run."
     elif result.get("unreachable"):

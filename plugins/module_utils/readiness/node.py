@@ -60,7 +60,7 @@ class Result:
 
 
 class Node:
-    """One OS image. Every read and every command is done once and remembered, whichever concern asks first."""
+    """One OS image. What a file holds and a command says is asked once and remembered, whichever concern asks first."""
 
     def __init__(self, root: str = "/", timeout: float = 20.0) -> None:
         self.root = root.rstrip("/")
@@ -82,17 +82,7 @@ class Node:
 
         def load() -> str | Unknown | None:
             try:
-                # Non-blocking: a FIFO in the place of a file must not hang the probe.
-                handle = os.open(self.path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-                try:
-                    data = b""
-                    while len(data) < limit:
-                        chunk = os.read(handle, limit - len(data))
-                        if not chunk:
-                            break
-                        data += chunk
-                finally:
-                    os.close(handle)
+                data = self._bytes(path, limit)
             except (OSError, ValueError) as exc:
                 return self._no_file(path, exc)
             return data.decode("utf-8", "replace")
@@ -104,12 +94,25 @@ class Node:
 
         def load() -> bytes | Unknown | None:
             try:
-                with open(self.path(path), "rb", buffering=0) as handle:
-                    return handle.read(limit) or b""
+                return self._bytes(path, limit)
             except (OSError, ValueError) as exc:
                 return self._no_file(path, exc)
 
         return self.once(("bytes", path, limit), load)
+
+    def _bytes(self, path: str, limit: int) -> bytes:
+        # Non-blocking: a FIFO in the place of a file must not hang the probe.
+        handle = os.open(self.path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            data = b""
+            while len(data) < limit:
+                chunk = os.read(handle, limit - len(data))
+                if not chunk:
+                    break
+                data += chunk
+        finally:
+            os.close(handle)
+        return data
 
     def value(self, path: str) -> str | Unknown | None:
         """The first line of a file, stripped: what one-value files of /sys and /proc hold. Empty becomes Unknown."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     FAIL,
@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Unknown,
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import processes
 
 PARTS = ("driver", "fabric", "rdma", "container")
 
@@ -42,8 +43,6 @@ SCHEDULERS = (
     ("slurmd", "Slurm (slurmd)"),
 )
 
-Owners = dict[str, Union[str, Unknown, None]]
-
 
 def collect(node: Node) -> dict[str, Any]:
     """``{part: owner or None, "schedulers": [...]}``; a mark that cannot be looked at makes its parts Unknown."""
@@ -61,14 +60,8 @@ def collect(node: Node) -> dict[str, Any]:
 
 def _schedulers(node: Node) -> list[str] | Unknown:
     """Schedulers whose daemon runs, by the names of the running processes."""
-    names = node.listdir("/proc")
-    if not isinstance(names, list):
-        return names if isinstance(names, Unknown) else Unknown("there is no /proc", "/proc")
-    pids = [name for name in names if name.isdigit()]
-    if pids and "1" not in pids:
-        return Unknown("needs root: the processes of other users are hidden (hidepid)", "/proc")
-    running = {node.value(f"/proc/{name}/comm") for name in pids}
-    return sorted({label for comm, label in SCHEDULERS if comm in running})
+    running = processes.names(node)
+    return running if isinstance(running, Unknown) else [label for comm, label in SCHEDULERS if comm in running]
 
 
 def withhold(checks: list[Check], specs: dict[str, Spec], owners: dict[str, Any]) -> None:

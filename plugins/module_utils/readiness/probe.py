@@ -16,12 +16,15 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks import TABLES, specs
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import load
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
+    FAIL,
     GPU,
     NVIDIA,
     SCHEMA_VERSION,
     SKIPPED,
+    UNKNOWN,
     Check,
     Findings,
+    Remedy,
     Spec,
     Unknown,
     to_json,
@@ -34,6 +37,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict
 
 SIZE_LIMIT = 64 * 1024
 EVIDENCE_PER_CHECK = 8
+COMMAND_LIMIT = 2000
 COPYABLE = re.compile(r"[A-Za-z0-9_./:=@,+~-]+( (&& )?[A-Za-z0-9_./:=@,+~-]+)*")
 # A collector may ask several commands one after the other, and each may cost its whole limit.
 LIMITS_PER_PROBE = 3
@@ -119,7 +123,16 @@ def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     owners = facts.get("owners")
     if isinstance(owners, dict):
         ownership.withhold(answers, by_id, owners)
+    _reboot_last(answers)
     return answers
+
+
+def _reboot_last(checks: list[Check]) -> None:
+    """No advice to reboot a node whose next boot would come up without its driver (C05)."""
+    by_id = {check.id: check for check in checks}
+    boot, due = by_id["driver.next_boot"], by_id["host.reboot_due"]
+    if due.remedy and boot.status in (FAIL, UNKNOWN):
+        due.remedy = Remedy(f"Cure driver.next_boot first, then drain and reboot: {boot.reason}", due.remedy.disruptive)
 
 
 def report(checks: list[Check], facts: dict[str, Any]) -> dict[str, Any]:
@@ -127,27 +140,50 @@ def report(checks: list[Check], facts: dict[str, Any]) -> dict[str, Any]:
     for check in checks:
         check.evidence = check.evidence[:EVIDENCE_PER_CHECK]
         # Commands are there to be copied, and some carry names that were read on the node.
-        if check.remedy and check.remedy.command and not COPYABLE.fullmatch(check.remedy.command):
+        if check.remedy and check.remedy.command and not _copyable(check.remedy.command):
             check.remedy = replace(check.remedy, command=None)
     answer = {
         "schema": SCHEMA_VERSION,
         "verdict": verdict(checks),
         "root_cause": root_cause(checks),
-        "checks": [redact_all(check.as_dict(), 600) for check in checks],
+        "checks": [_told(check) for check in checks],
         "facts": redact_all(to_json(facts), 600),
     }
     for concern in sorted(answer["facts"], key=lambda name: -_size(answer["facts"][name])):
         if _size(answer) <= SIZE_LIMIT:
             return answer
         answer["facts"][concern] = {"unknown": f"left out: the report would be larger than {SIZE_LIMIT} bytes"}
-    for shorter in (200, 80):
+    for longest in (200, 80, 20):
         if _size(answer) <= SIZE_LIMIT:
             break
-        for check in answer["checks"]:
-            check.update(redact_all({"reason": check["reason"], "evidence": check["evidence"][:2]}, shorter))
-            if _size(check["observed"]) > shorter:
-                check["observed"] = "left out: too large"
+        answer["checks"] = [_shortened(check, longest) for check in answer["checks"]]
     return answer
+
+
+def _told(check: Check) -> dict[str, Any]:
+    """A check as it is reported: redacted, its texts cut, but a command whole or not at all."""
+    told = redact_all(check.as_dict(), 600)
+    if check.remedy and check.remedy.command:
+        told["remedy"]["command"] = check.remedy.command
+    return told
+
+
+def _shortened(check: dict[str, Any], longest: int) -> dict[str, Any]:
+    """A check with its texts cut, and what was observed and required left out where it is large."""
+    short = {
+        **redact_all({**check, "evidence": check["evidence"][: 2 if longest > 20 else 0]}, longest),
+        "id": check["id"],
+    }
+    if short["remedy"]:
+        short["remedy"]["command"] = None
+    for name in ("observed", "required"):
+        if _size(short[name]) > 2 * longest:
+            short[name] = "left out: too large"
+    return short
+
+
+def _copyable(command: str) -> bool:
+    return len(command) <= COMMAND_LIMIT and COPYABLE.fullmatch(command) is not None
 
 
 def _size(value: Any) -> int:

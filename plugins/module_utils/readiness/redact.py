@@ -14,11 +14,12 @@ SEARCHED = 8192
 # A name that ends in a word for a secret, and its value in any of the shapes command lines, environments, JSON and
 # YAML give it: --api-key VALUE, HF_TOKEN=VALUE, "password": "VALUE".
 _WORD = (
-    r"(?:api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|token|secret|password|passwd|passphrase"
+    r"(?:api[-_]?key|account[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|token|secret|password|passwd|pwd|passphrase"
     r"|credentials?|auth)"
 )
 _PATTERNS = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^/\s:@]*:[^/\s@]*@"), r"\1" + MASK + "@"),
+    # All of it up to the last @: a token alone is a secret as well, and a password may hold colons and @.
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^/\s\"']*@"), r"\1" + MASK + "@"),
     (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)[^\s\"',;]+"), r"\1" + MASK),
     (re.compile(r"(?i)\b(bearer\s+)[^\s\"',;]+"), r"\1" + MASK),
     (
@@ -26,12 +27,46 @@ _PATTERNS = (
         r"\1" + MASK,
     ),
     (re.compile(r"(?i)(--?[a-z0-9-]{0,64}" + _WORD + r"\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-][^\s]*)"), r"\1" + MASK),
-    (re.compile(r"\b(hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[abp]-|nvapi-)[A-Za-z0-9_-]{8,}"), MASK),
+    (re.compile(r"(?i)([a-z0-9_.-]{0,64}(?:pass|sig)=)[^\s\"',;&]+"), r"\1" + MASK),
+    # netrc, and `docker login -p VALUE`: elsewhere these words stand in sentences.
+    (re.compile(r"(?i)\b(login\s+\S+\s+password\s+)\S+"), r"\1" + MASK),
+    (re.compile(r"(?i)\b(login\b[^\n]{0,200}?\s-p[\s=]*)\S+"), r"\1" + MASK),
+    # Known by their beginning: tokens of Hugging Face, OpenAI, GitHub, GitLab, Slack, NVIDIA, npm and AWS, and JWTs.
+    (re.compile(r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abp]-|nvapi-|npm_)[A-Za-z0-9_-]{8,}"), MASK),
+    (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}[A-Za-z0-9_-]*"), MASK),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]+){1,2}"), MASK),
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), MASK),
 )
-# Every one of the patterns needs one of these.
-_SUSPECT = re.compile(
-    r"(?i)://|auth|bearer|key|token|secret|passw|passphrase|credential|hf_|sk-|gh[po]_|github_pat_|glpat-|xox|nvapi-"
+# Every one of the patterns needs one of these, in small letters.
+_SUSPECT = (
+    "://",
+    "auth",
+    "bearer",
+    "key",
+    "token",
+    "secret",
+    "passw",
+    "passphrase",
+    "pwd",
+    "pass=",
+    "sig=",
+    "credential",
+    "login",
+    "hf_",
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "nvapi-",
+    "npm_",
+    "akia",
+    "asia",
+    "eyj",
 )
 # Everything a terminal could take for a command, and the direction marks that make text read as something else.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udfff]")
@@ -40,7 +75,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 def redact(text: str) -> str:
     """``text`` with secrets masked and control characters shown as ``?``."""
     # A report holds thousands of texts and hardly a secret: one cheap look spares most of them the dear ones.
-    if _SUSPECT.search(text):
+    small = text.lower()
+    if any(word in small for word in _SUSPECT):
         for pattern, mask in _PATTERNS:
             text = pattern.sub(mask, text)
     # str.isprintable() is false for every character _CONTROL knows, and for a few harmless ones.

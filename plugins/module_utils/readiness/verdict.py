@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks import TABLES
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     DEGRADED,
     FAIL,
@@ -17,9 +18,8 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Check,
 )
 
-# Environment first: what stands earlier explains what stands later. `image` appears twice in the thinking of a person
-# on call (can it run here at all; is it here): its checks say which they are when they join.
-CAUSE_ORDER = ("host", "driver", "gpu", "fabric", "gpudirect", "rdma", "container", "network", "storage")
+# Environment first: what stands earlier explains what stands later.
+CAUSE_ORDER = tuple(TABLES)
 
 
 def verdict(checks: Sequence[Check]) -> str:

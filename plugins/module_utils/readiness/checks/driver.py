@@ -11,7 +11,8 @@ REBOOT = Remedy("Drain the node and reboot it; do not reinstall the driver.", "r
 CHECKS = (
     Spec(
         "managed_by",
-        "Who owns the driver on this node: this host's packages, a driver container or the vendor's image.",
+        "Who owns the driver on this node: this host's packages, a driver container or the vendor's image. "
+        "It never fails.",
         "the owner is known; where it is somebody else, no cure is offered here",
         "gpu-driver-container; peers 2.14",
         Remedy("Find out who manages the driver of this node before anything is changed."),

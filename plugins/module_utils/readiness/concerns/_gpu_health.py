@@ -79,6 +79,10 @@ def assess_xid(findings: Findings, found: Any, actions: dict[str, Any]) -> None:
     observed = [
         f"{event['kind']} {event['code']} on {event['device']} ({event['action']})" for event in found["events"]
     ]
+    if not events and not found["complete"]:
+        why = "the kernel log no longer goes back to the beginning of this boot, and what is left shows no fault"
+        findings.unknown("xid", why, observed, required, Evidence(found["source"]))
+        return
     if not events:
         findings.passed(
             "xid",

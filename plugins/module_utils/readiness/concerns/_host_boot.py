@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._gpudirect_path import GIN_KERNEL
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Evidence, Findings, Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import boot, pci
 
 DMABUF_KERNEL = (5, 12)
-GDAKI_KERNEL = (6, 1)
 # Forms whose GPUs share memory with a Grace processor.
 COHERENT = ("tray", "superchip")
 X86_IOMMU = ("iommu=pt", "iommu.passthrough=1", "iommu=off", "intel_iommu=off", "amd_iommu=off")
@@ -64,7 +64,7 @@ def assess_kernel(findings: Findings, host: dict[str, Any], require: dict[str, A
             required,
             evidence,
         )
-    elif require["gpudirect_gin"] and number < GDAKI_KERNEL:
+    elif require["gpudirect_gin"] and number < GIN_KERNEL:
         findings.warned(
             "kernel",
             f"Kernel {release} is older than 6.1, so direct GPU-initiated transfers (GIN) need nvidia_peermem; by "

@@ -107,7 +107,20 @@ def need(rdma: dict[str, Any], require: dict[str, Any]) -> Need | Unknown:
         return Need(NONE, "nodes talk over NVLink here, and this node has no HCA")
     if own:
         return Need(REQUIRED, f"this node has {len(own)} HCAs and the contract leaves the interconnect open")
+    if require["rdma_hcas"]:
+        return Need(REQUIRED, "the contract declares rails (rdma_hcas)")
     return Need(NONE, "this node has no HCA, and the contract does not ask for RDMA")
+
+
+def answer_need(findings: Findings, rdma: Any, require: dict[str, Any]) -> Need | Unknown:
+    """need(); where it is Unknown or NONE, every check of ``findings`` is answered with that."""
+    needed = rdma if isinstance(rdma, Unknown) else need(rdma, require)
+    for name in findings.specs:
+        if isinstance(needed, Unknown):
+            findings.unknown(name, needed)
+        elif needed.level == NONE:
+            findings.not_applicable(name, needed.why)
+    return needed
 
 
 def rails(rdma: dict[str, Any], declared: list[str]) -> Rails | Unknown:

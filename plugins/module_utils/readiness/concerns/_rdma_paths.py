@@ -124,14 +124,23 @@ def counters(findings: Findings, chosen: list[_rails.Rail], require: dict[str, A
     """Answers rdma.counters: totals of flaps and damage per rail; congestion is only shown (C36)."""
     limits = {"flaps": require["rdma_flaps_max"], "errors": require["rdma_errors_max"]}
     read = {rail.name: rail.port["counters"] for rail in chosen}
+    unread = [
+        (f"{rail.name} {counter}", value)
+        for rail in chosen
+        for counter, value in rail.port["counters"].items()
+        if isinstance(value, Unknown) and counter in infiniband.FLAPS + infiniband.DAMAGE
+    ]
     silent = [name for name, values in read.items() if not set(values) & set(infiniband.FLAPS + infiniband.DAMAGE)]
-    observed = {name: {counter: value for counter, value in values.items() if value} for name, values in read.items()}
+    observed = {
+        name: {counter: value for counter, value in values.items() if isinstance(value, Unknown) or value}
+        for name, values in read.items()
+    }
     over = []
     for rail in chosen:
         for names, limit in ((infiniband.FLAPS, limits["flaps"]), (infiniband.DAMAGE, limits["errors"])):
             for counter in names:
                 value = rail.port["counters"].get(counter, 0)
-                if value > limit:
+                if not isinstance(value, Unknown) and value > limit:
                     over.append((rail, counter, value))
     if over:
         words = ", ".join(f"{rail.name} {counter} {value}" for rail, counter, value in over[:SHOWN_MAX])
@@ -145,6 +154,14 @@ def counters(findings: Findings, chosen: list[_rails.Rail], require: dict[str, A
                 Evidence(f"{rail.where}/(hw_)counters/{counter}", str(value))
                 for rail, counter, value in over[:SHOWN_MAX]
             ],
+        )
+    elif unread:
+        findings.unknown(
+            "counters",
+            f"{len(unread)} error counters cannot be read, the first is {unread[0][0]}: {unread[0][1].reason}",
+            observed=observed,
+            required=limits,
+            evidence=[Evidence(value.source, name) for name, value in unread[:SHOWN_MAX]],
         )
     elif silent:
         findings.unknown(

@@ -28,20 +28,18 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources.fabric_kind import HGX, NONE, TRAY
 
 FIELDS = {
-    "state": "fabric/state",
-    "status": "fabric/status",
-    "clique": "fabric/cliqueId",
-    "cluster": "fabric/clusterUuid",
-    "summary": "fabric/health/summary",
-    "bandwidth": "fabric/health/bandwidth",
-    "route_recovery": "fabric/health/route_recovery_in_progress",
-    "route_unhealthy": "fabric/health/route_unhealthy",
-    "timeout_recovery": "fabric/health/access_timeout_recovery",
-    "misconfigured": "fabric/health/incorrect_configuration",
-    "partition_assigned": "fabric/health/partition_assigned",
+    "state": ("fabric/state",),
+    "status": ("fabric/status",),
+    "clique": ("fabric/cliqueId",),
+    "cluster": ("fabric/clusterUuid",),
+    "summary": ("fabric/health/summary",),
+    "bandwidth": ("fabric/health/bandwidth",),
+    "route_recovery": ("fabric/health/route_recovery_in_progress",),
+    "route_unhealthy": ("fabric/health/route_unhealthy",),
+    "timeout_recovery": ("fabric/health/access_timeout_recovery",),
+    "misconfigured": ("fabric/health/incorrect_configuration",),
+    "partition_assigned": ("fabric/health/partition_assigned",),
 }
-TEXT_KEPT = 80
-GPUS_KEPT = 64
 ZERO = "00000000-0000-0000-0000-000000000000"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -56,7 +54,7 @@ def collect(node: Node) -> dict[str, Any]:
     gpus: Any = []
     if kind["kind"] != NONE:
         smi = nvidia_smi.query(node)
-        gpus = smi if isinstance(smi, Unknown) else [_gpu(gpu) for gpu in smi.gpus[:GPUS_KEPT]]
+        gpus = smi if isinstance(smi, Unknown) else [gpu.row(FIELDS) for gpu in smi.gpus[: nvidia_smi.GPUS_KEPT]]
     cluster = _shared(gpus, "cluster", UUID)
     domain = None if cluster == ZERO or kind["kind"] == NONE else cluster
     partition = domain if not isinstance(domain, str) else _shared(gpus, "clique", re.compile("[0-9]{1,10}"))
@@ -70,14 +68,6 @@ def collect(node: Node) -> dict[str, Any]:
         **manager.collect(node, kind),
         **imex.collect(node, kind),
     }
-
-
-def _gpu(gpu: nvidia_smi.Gpu) -> dict[str, Any]:
-    row: dict[str, Any] = {"bdf": gpu.bdf[:TEXT_KEPT]}
-    for name, path in FIELDS.items():
-        raw = gpu.raw(path)
-        row[name] = None if raw is None else raw[:TEXT_KEPT]
-    return row
 
 
 def _shared(gpus: Any, name: str, form: re.Pattern[str]) -> str | Unknown:
@@ -205,7 +195,16 @@ def _judge_health(tally: Tally, gpu: dict[str, Any]) -> None:
 def _without_domain(findings: Findings, require: dict[str, Any], why: str) -> None:
     for name, key in (("domain", "nvlink_domain"), ("partition", "nvlink_partition")):
         declared = require[key]
-        if declared:
+        if name == "domain" and require["interconnect"] == "nvlink":
+            findings.failed(
+                name,
+                f"The contract has nodes talk over NVLink (interconnect), but this node belongs to no domain: {why}.",
+                observed=None,
+                required=declared or "an NVLink domain",
+                evidence=Evidence(nvidia_smi.SOURCE),
+                remedy=Remedy("Correct `interconnect`: rdma or auto, or none for a node that serves alone."),
+            )
+        elif declared:
             findings.failed(
                 name,
                 f"`{key}` declares {declared}, but this node belongs to no NVLink domain: {why}.",

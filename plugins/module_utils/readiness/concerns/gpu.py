@@ -78,16 +78,16 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "memory_total": ("fb_memory_usage/total",),
     "memory_used": ("fb_memory_usage/used",),
 }
-GPUS_KEPT = 64
 PROCESSES_KEPT = 16
-TEXT_KEPT = 80
+XIDS_KEPT = 64
 
 
 def collect(node: Node) -> dict[str, Any]:
     """What the bus, nvidia-smi and the kernel log tell about the GPUs.
 
-    ``{"pci": [{"bdf", "vendor", "device", "product", "driver"}], "smi": {"driver_version", "attached", "blocks",
-    "gpus": [{"bdf", FIELDS…, "processes"}]}, "nvlink": {GPU number: [GB/s]}, "xid": {"source", "events"}, "flavour"}``.
+    ``{"pci": [{"bdf", "vendor", "device", "product", "driver"}], "smi": {"driver_version", "cuda_version",
+    "attached", "blocks", "gpus": [{"bdf", FIELDS…, "processes"}]}, "nvlink": {GPU number: [GB/s]}, "xid": {"source",
+    "events"}, "flavour"}``. ``cuda_version`` is the highest CUDA that the driver serves.
     Texts of nvidia-smi are kept as they are: None is an absent element, "N/A" a value that it does not have.
     """
     found = pci.gpus(node)
@@ -124,16 +124,10 @@ def _pci(found: list[pci.PciDevice] | Unknown) -> list[dict[str, Any]] | Unknown
 
 
 def _smi(smi: nvidia_smi.Smi) -> dict[str, Any]:
-    gpus = []
-    for gpu in smi.gpus[:GPUS_KEPT]:
-        row: dict[str, Any] = {"bdf": gpu.bdf[:TEXT_KEPT]}
-        for name, paths in FIELDS.items():
-            raw = next((text for text in map(gpu.raw, paths) if text is not None), None)
-            row[name] = None if raw is None else raw[:TEXT_KEPT]
-        row["processes"] = _processes(gpu)
-        gpus.append(row)
+    gpus = [{**gpu.row(FIELDS), "processes": _processes(gpu)} for gpu in smi.gpus[: nvidia_smi.GPUS_KEPT]]
     return {
         "driver_version": smi.driver_version,
+        "cuda_version": smi.cuda_version,
         "attached": smi.attached_gpus,
         "blocks": len(smi.gpus),
         "gpus": gpus,
@@ -147,7 +141,7 @@ def _processes(gpu: nvidia_smi.Gpu) -> list[str] | Unknown:
         return Unknown("nvidia-smi does not tell the processes on the GPU", nvidia_smi.SOURCE)
     rows = []
     for process in element.findall("process_info")[:PROCESSES_KEPT]:
-        told = [(process.findtext(tag) or "?").strip()[:TEXT_KEPT] for tag in ("pid", "process_name")]
+        told = [(process.findtext(tag) or "?").strip()[: nvidia_smi.TEXT_KEPT] for tag in ("pid", "process_name")]
         rows.append(" ".join(told))
     return rows
 
@@ -176,7 +170,7 @@ def _xid(node: Node) -> dict[str, Any] | Unknown:
         row.update(kind=event.kind, device=event.device, code=event.code, action=event.action, line=event.line)
         row["times"] += 1
     worst_first = sorted(rows.values(), key=lambda row: -xid.CLASSES.index(row["action"]))
-    return {"source": log.source, "events": worst_first[:GPUS_KEPT]}
+    return {"source": log.source, "complete": log.complete, "events": worst_first[:XIDS_KEPT]}
 
 
 def _flavour(node: Node) -> str | Unknown:

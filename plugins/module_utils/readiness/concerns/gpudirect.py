@@ -73,14 +73,10 @@ def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     """Answers for dmabuf, peermem, gin and path."""
     findings = Findings("gpudirect", CHECKS)
     rdma = facts["rdma"]
-    needed = rdma if isinstance(rdma, Unknown) else _rails.need(rdma, require)
+    needed = _rails.answer_need(findings, rdma, require)
     if isinstance(needed, Unknown):
-        for spec in CHECKS:
-            findings.unknown(spec.name, needed)
         return findings.checks()
     if needed.level == _rails.NONE:
-        for spec in CHECKS:
-            findings.not_applicable(spec.name, needed.why)
         _gin(findings, facts["gpudirect"], Unknown(needed.why), require, needed)
         return findings.checks()
     found = _rails.rails(rdma, require["rdma_hcas"])

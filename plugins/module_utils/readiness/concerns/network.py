@@ -15,10 +15,12 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Findings,
     Unknown,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node, Result
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import systemd
 
 FILTERING = re.compile(r"hook input\b[^}]*policy (drop|reject)|\b(drop|reject)\b")
+# Each with where the kernel names its legacy tables (absent: none). Source: Linux, net/netfilter/x_tables.c.
+IPTABLES = (("iptables", "/proc/net/ip_tables_names"), ("ip6tables", "/proc/net/ip6_tables_names"))
 
 
 def collect(node: Node) -> dict[str, Any]:
@@ -74,25 +76,53 @@ def _json(node: Node, argv: list[str]) -> list[Any] | Unknown:
 
 
 def _filter(node: Node) -> dict[str, Any]:
-    """Front ends that are active, and whether the kernel's rules refuse incoming packets (with the line)."""
+    """Front ends that are active, and the kernel's rules that refuse incoming packets.
+
+    ``refusing``: the lines, Unknown where a set of rules cannot be asked; ``source``: the command that told the first.
+    """
     active: dict[str, Any] = {name: systemd.is_active(node, name + ".service") for name in ("firewalld", "ufw")}
-    rules: Any = None
-    source = ""
-    for argv in (["nft", "list", "ruleset"], ["iptables", "-S", "INPUT"]):
-        result = node.run(argv)
-        if result.error == "missing":
-            continue
-        source = result.source
-        if not result.ok:
-            rules = Unknown("needs root", source) if not node.is_root() else result.unknown()
-        else:
-            rules = _refusing(result.stdout)
-        break
-    else:
-        # Neither tool is installed: the kernel still tells whether a table exists.
-        tables = node.read("/proc/net/ip_tables_names")
-        rules = [] if tables is None or tables == "" else Unknown("neither nft nor iptables is installed")
+    nft = node.run(["nft", "list", "ruleset"])
+    without_nft = nft.error == "missing"
+    told = [] if without_nft else [(_told(node, nft), nft.source)]
+    for tool, names in IPTABLES:
+        # The kernel may have been told to know no IPv6.
+        if tool != "ip6tables" or node.exists("/proc/net/if_inet6") is not False:
+            told += _xtables(node, tool, names, without_nft)
+    # A rule that refuses decides; else what could not be asked.
+    rules, source = next(
+        (found for found in told if isinstance(found[0], list) and found[0]),
+        next((found for found in told if isinstance(found[0], Unknown)), ([], "")),
+    )
     return {"front_ends": active, "refusing": rules, "source": source}
+
+
+def _xtables(node: Node, tool: str, names: str, without_nft: bool) -> list[tuple[list[str] | Unknown, str]]:
+    """What ``tool`` has to add to nft, which does not see the legacy tables; each with its source.
+
+    Without legacy tables it is asked only in nft's place, because asking makes the table where there is none.
+    """
+    tables = node.read(names)
+    # No rule of the table nat refuses a packet.
+    legacy = isinstance(tables, Unknown) or bool(set((tables or "").split()) - {"nat"})
+    results = [node.run([tool + "-legacy", "-S", "INPUT"])] if legacy else []
+    unseen = legacy and results[0].error == "missing"
+    if unseen or without_nft:
+        results.append(node.run([tool, "-S", "INPUT"]))
+        # The variant of iptables that writes to nft warns of legacy tables, which it does not show, by the same list.
+        blind = isinstance(tables, Unknown) or "-legacy tables present" in results[-1].stderr
+        unseen = unseen and (blind or results[-1].error == "missing")
+    told = [(_told(node, result), result.source) for result in results if result.error != "missing"]
+    if unseen:
+        why = f"{tool} has legacy tables ({' '.join(str(tables).split())[:40]}), and no tool to ask them is installed"
+        told.append((tables if isinstance(tables, Unknown) else Unknown(why, names), names))
+    return told
+
+
+def _told(node: Node, result: Result) -> list[str] | Unknown:
+    if result.ok:
+        return _refusing(result.stdout)
+    # A tool that gave no answer in time would not give one to root either.
+    return Unknown("needs root", result.source) if not node.is_root() and not result.error else result.unknown()
 
 
 def _refusing(rules: str) -> list[str]:

@@ -73,14 +73,10 @@ def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     """Answers for stack, ports, rate, gid, rails, acs and counters."""
     findings = Findings("rdma", CHECKS)
     rdma = facts["rdma"]
-    needed = _rails.need(rdma, require)
+    needed = _rails.answer_need(findings, rdma, require)
     if isinstance(needed, Unknown):
-        for spec in CHECKS:
-            findings.unknown(spec.name, needed)
         return findings.checks()
     if needed.level == _rails.NONE:
-        for spec in CHECKS:
-            findings.not_applicable(spec.name, needed.why)
         _without_rdma(findings, rdma, require["interconnect"])
         return findings.checks()
     _stack(findings, rdma, needed)

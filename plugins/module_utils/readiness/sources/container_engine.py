@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
 DOCKER = ["docker", "info", "--format", "{{json .}}"]
 PODMAN = ["podman", "--version"]
 CTR = ["ctr", "version"]
-ENGINES = ("docker", "podman", "containerd")
 DAEMON_JSON = "/etc/docker/daemon.json"
 # What of it is looked at; proxies and registries, which may carry passwords, stay where they are.
 CONFIG_KEYS = ("data-root", "default-runtime", "default-ulimits", "exec-opts", "features", "live-restore", "runtimes")

@@ -30,6 +30,7 @@ DAMAGE = (
 TRAFFIC = ("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "port_xmit_discards")
 
 RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,2})?) Gb/sec\b")
+COUNT = re.compile(r"([0-9]{1,20})\Z")
 STATE = re.compile(r"[0-9]{1,2}: ?([A-Za-z_]{1,24})")
 GID = re.compile(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}")
 NO_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
@@ -124,7 +125,7 @@ def _ports(node: Node, folder: str) -> dict[str, Any] | Unknown:
 
 
 def _port(node: Node, folder: str) -> dict[str, Any]:
-    layer = _needed(node, folder + "/link_layer", re.compile(r"([A-Za-z]{1,20})"))
+    layer = _needed(node, folder + "/link_layer", re.compile(r"(InfiniBand|Ethernet)\Z"))
     rate = _needed(node, folder + "/rate", RATE)
     return {
         "state": _needed(node, folder + "/state", STATE),
@@ -136,15 +137,20 @@ def _port(node: Node, folder: str) -> dict[str, Any]:
     }
 
 
-def _counters(node: Node, folder: str) -> dict[str, int]:
-    """The counters of FLAPS, DAMAGE and TRAFFIC that this port has; one without a counter unit says words instead."""
-    found = {}
+def _counters(node: Node, folder: str) -> dict[str, int | Unknown]:
+    """The counters of FLAPS, DAMAGE and TRAFFIC that this port has; Unknown for one that is there and tells no number.
+
+    A port without a counter unit says words in their place.
+    """
+    found: dict[str, int | Unknown] = {}
     for name in FLAPS + DAMAGE + TRAFFIC:
         for part in ("counters", "hw_counters"):
-            value = node.value(f"{folder}/{part}/{name}")
-            if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
+            value = _needed(node, f"{folder}/{part}/{name}", COUNT)
+            if isinstance(value, str):
                 found[name] = int(value)
                 break
+            if node.value(f"{folder}/{part}/{name}") is not None:
+                found[name] = value
     return found
 
 

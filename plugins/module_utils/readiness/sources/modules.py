@@ -57,8 +57,3 @@ def on_disk(node: Node, names: Sequence[str], kernel: str = "") -> dict[str, str
         if "not found" not in result.stderr:
             return result.unknown()
     return None
-
-
-def first_loaded(modules: dict[str, Loaded], names: Sequence[str]) -> str | None:
-    """The first of ``names`` that is loaded."""
-    return next((name for name in names if name in modules), None)

@@ -9,7 +9,9 @@ facts 5.1).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
@@ -17,6 +19,9 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 
 ARGV = ["nvidia-smi", "-q", "-x"]
 SOURCE = " ".join(ARGV)
+# So much of an answer goes into the facts: GPUs, and characters of a text.
+GPUS_KEPT = 64
+TEXT_KEPT = 80
 # Texts with which nvidia-smi says that it has no value.
 NO_VALUE = (
     "",
@@ -61,6 +66,14 @@ class Gpu:
         """The leading integer at ``path`` (``16x``, ``183359 MiB``, ``0``); None where there is none."""
         match = re.match(r"-?[0-9]{1,18}(?![0-9])", self.text(path) or "")
         return int(match.group()) if match else None
+
+    def row(self, fields: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+        """``{"bdf", name: raw text}`` by the first spelling of each field that is there; None: none of them is."""
+        row: dict[str, Any] = {"bdf": self.bdf[:TEXT_KEPT]}
+        for name, paths in fields.items():
+            raw = next((text for text in map(self.raw, paths) if text is not None), None)
+            row[name] = None if raw is None else raw[:TEXT_KEPT]
+        return row
 
 
 @dataclass(frozen=True)

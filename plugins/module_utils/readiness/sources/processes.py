@@ -18,8 +18,11 @@ def names(node: Node) -> set[str] | Unknown:
         entries = node.listdir("/proc")
         if not isinstance(entries, list):
             return entries if isinstance(entries, Unknown) else Unknown("there is no /proc", "/proc")
-        if "1" not in entries:
-            return Unknown("the processes of other users are hidden (hidepid)", "/proc")
+        if not any(entry.isdigit() for entry in entries):
+            return Unknown("/proc shows no process", "/proc")
+        # hidepid=2 hides the folders of other users' processes, hidepid=1 only what is in them.
+        if not isinstance(node.value("/proc/1/comm"), str):
+            return Unknown("needs root: the processes of other users are hidden (hidepid)", "/proc")
         told = [node.value(f"/proc/{entry}/comm") for entry in entries if entry.isdigit()]
         return {name for name in told if isinstance(name, str)}
 

@@ -11,9 +11,6 @@ from typing import Any
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
 
-VENDOR = "vendor"
-DISTRIBUTION = "distribution"
-
 # The vendor's repositories, and the name of the machine's folder in them: sbsa, never aarch64 (facts 1.11; C13).
 _VENDOR = re.compile(r"developer\.download\.nvidia\.com/compute/cuda/repos/([a-z0-9]{2,20})/([a-z0-9_]{2,20})")
 MACHINE_FOLDERS = {"x86_64": "x86_64", "aarch64": "sbsa"}

@@ -22,6 +22,8 @@ def archive(tmp_path, monkeypatch):
         payload.writestr("sent_package/part.py", "VALUE = __file__\n")
         payload.writestr("sent_package/inner/__init__.py", "from sent_package import part\n")
         payload.writestr("sent_package/broken.py", "def :\n")
+    monkeypatch.setattr(zipimport.zipimporter, "get_filename", compile_once._by_compiling)
+    compile_once.install()
     monkeypatch.syspath_prepend(str(path))
     yield str(path)
     for name in [name for name in sys.modules if name.startswith("sent_package")]:

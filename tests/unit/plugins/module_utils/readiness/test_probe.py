@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     DISRUPTIONS,
     STATUSES,
     Check,
+    Evidence,
     Remedy,
     Unknown,
 )
@@ -210,3 +211,28 @@ def test_a_command_to_copy_carries_nothing_that_a_node_could_have_written_into_i
     told = probe.report([check], {})["checks"][0]["remedy"]
     assert told["command"] == (command if kept else None)
     assert told["action"] == "Load it."
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "\n" * 5000, "\u4e00" * 5000, '"' * 5000])
+def test_checks_that_say_too_much_are_cut_and_keep_their_answers(text):
+    remedy = Remedy(text, command="x" * 5000)
+    checks = [
+        Check(check_id, "fail", {text: [text] * 9}, [text] * 99, text, [Evidence(text, text)] * 99, remedy)
+        for check_id in probe.check_ids()
+    ]
+    report = probe.report(checks, {"host": {"texts": [text] * 999}})
+    assert len(json.dumps(report)) <= probe.SIZE_LIMIT
+    assert [(check["id"], check["status"]) for check in report["checks"]] == [
+        (check_id, "fail") for check_id in probe.check_ids()
+    ]
+    assert report["verdict"] == "not_ready"
+
+
+def test_c05_no_reboot_is_advised_before_the_next_boot_has_a_driver(report_of):
+    node = healthy("b200").plus(Profile(files={"/run/reboot-required": ""}))
+    checks = {check["id"]: check for check in report_of(node)["checks"]}
+    assert "reboot this node" in checks["host.reboot_due"]["remedy"]["action"]
+    boots_without = node.plus(Profile(files={"/boot/vmlinuz-9.9.9-generic": "", "/lib/modules/9.9.9-generic/x": ""}))
+    checks = {check["id"]: check for check in report_of(boots_without)["checks"]}
+    assert checks["driver.next_boot"]["status"] in ("fail", "unknown")
+    assert checks["host.reboot_due"]["remedy"]["action"].startswith("Cure driver.next_boot first")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,8 +20,9 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concern
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import READY, VERDICTS  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import verdict  # noqa: E402
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.captures import capture  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import REQUIRE, healthy  # noqa: E402
-from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import fabric, gpu  # noqa: E402
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import fabric, gpu, rdma  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import (  # noqa: E402
     KINDS,
     MadeNode,
@@ -64,16 +66,26 @@ class Bench:
         facts = {name: load(name).collect(node) for name in ("gpu", "fabric")}
         return verdict([check for name in facts for check in load(name).assess(facts, CONTRACT)])
 
+    def ask_rdma(self, require, path, content):
+        """The status of each RDMA check alone, with the file at ``path`` holding ``content``."""
+        with self.holding(path, content):
+            checks = load("rdma").assess({"rdma": load("rdma").collect(self.fresh())}, require)
+        return {check.id: check.status for check in checks}
+
     def ask(self, commands=None, path=None, content=b""):
         """The report, with commands answered otherwise or the file at ``path`` holding ``content``."""
         node = self.fresh(commands)
-        if path is None:
+        with self.holding(path, content) if path else contextlib.nullcontext():
             return checked(probe.probe(node, CONTRACT, {}))
+
+    @contextlib.contextmanager
+    def holding(self, path, content):
+        """The file at ``path`` holds ``content`` for a while."""
         target = Path(self.made.root + path)
         before = target.read_bytes()
         target.write_bytes(content)
         try:
-            return checked(probe.probe(node, CONTRACT, {}))
+            yield
         finally:
             target.write_bytes(before)
 
@@ -290,10 +302,7 @@ def test_no_broken_field_leaves_a_node_ready(tmp_path, kind):
 
 @pytest.mark.parametrize(("kind", "version"), [("b200", "580.105.08"), ("gb200", "580.173.02")])
 def test_no_broken_field_of_a_real_capture_leaves_its_node_ready(tmp_path, kind, version):
-    paths = [parent / f"shared/captures/nvidia-smi/qx-{kind}.xml" for parent in Path(__file__).resolve().parents]
-    text = next((path.read_text() for path in paths if path.is_file()), None)
-    if text is None:
-        pytest.skip("no captures beside this checkout")
+    text = capture(f"nvidia-smi/qx-{kind}.xml").read_text()
     # The healthy node of that kind with the GPUs of the capture in the place of its own, and of its version.
     profile = healthy(kind).without(*(f"/sys/bus/pci/devices/{bdf}" for bdf in gpu.BDFS[kind]))
     for block in ElementTree.fromstring(text.encode()).findall("gpu"):
@@ -307,3 +316,40 @@ def test_no_broken_field_of_a_real_capture_leaves_its_node_ready(tmp_path, kind,
     ready, tried = still_ready(Bench(profile, tmp_path / "node"), text, kind)
     assert ready == []
     assert tried > 60
+
+
+# ---- one file of a real rail at a time ---------------------------------------------------------------------------------
+
+GARBAGE = (b"", b"\n", b"garbage\n", b"\0\xff\xfe", b"\x1b[2J")
+# File of a port -> contents that break the contract of a rail that must carry 400 Gb/s of InfiniBand.
+BAD_PORT = {
+    "state": (*GARBAGE, b"1: DOWN\n", b"2: INIT\n", b"3: ARMED\n", b"5: ACTIVE_DEFER\n", b"DOWN\n", b"4:\n"),
+    "phys_state": (*GARBAGE, b"2: Polling\n", b"3: Disabled\n", b"6: LinkErrorRecovery\n", b"Polling\n", b"5:\n"),
+    "rate": (*GARBAGE, b"2.5 Gb/sec (1X SDR)\n", b"100 Gb/sec (4X EDR)\n", b"0 Gb/sec\n", b"-400 Gb/sec\n", b"DOWN\n"),
+    "link_layer": (*GARBAGE, b"Unknown\n", b"Unspecified\n", b"Ethernet\n", b"DOWN\n"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BAD_PORT))
+def test_no_bad_port_of_a_real_capture_leaves_rdma_healthy(tmp_path, name):
+    root = capture("sysfs/sys-class-infiniband-h100.0")
+    # The healthy node of that kind with the ports of the capture in the place of its own.
+    profile = healthy("h100")
+    for path in root.rglob("*"):
+        if path.is_file():
+            profile.files[f"{rdma.CLASS}/{path.relative_to(root)}"] = path.read_bytes()
+    bench = Bench(profile, tmp_path / "node")
+    rails = rdma.RAILS["h100"]
+    require = contract.resolve({**REQUIRE, "interconnect": "rdma", "rdma_rate_min_gbps": 400, "rdma_hcas": rails})
+    passing = {"pass", "not_applicable"}
+    files = [f"{rdma.CLASS}/{rail}/ports/1/{name}" for rail in rails]
+    # Written back as it was, a file changes nothing: what is found below comes from the contents.
+    told = bench.ask_rdma(require, files[0], profile.files[files[0]])
+    assert (set(told.values()), told["rdma.ports"], told["rdma.rate"]) == (passing, "pass", "pass")
+    healthy_anyway = [
+        (path, content)
+        for path in files
+        for content in BAD_PORT[name]
+        if set(bench.ask_rdma(require, path, content).values()) <= passing
+    ]
+    assert healthy_anyway == []

@@ -30,6 +30,18 @@ SECRET = "s3cretValue-0123456789"
         "?access_token={}&x=1",
         "x-api-key: {}",
         '{{"auth": "{}"}}',
+        "https://{}@mirror.example/x",
+        "http://user:p@ss:{}@proxy:3128",
+        "MYSQL_PWD={}",
+        "machine mirror login me password {}",
+        "docker login -u me -p {} mirror",
+        "AKIA0123456789ABCDEF{}",
+        "eyJhbGciOiJIUzI1NiJ9.{}.c2lnbmF0dXJl",
+        "ghs_{}",
+        "npm_{}",
+        "rd.luks.pass={} quiet",
+        "AccountKey={};x",
+        "https://store/x?sv=1&sig={}",
     ],
 )
 def test_a_secret_does_not_leave_the_node(text):

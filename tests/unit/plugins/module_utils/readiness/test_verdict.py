@@ -7,7 +7,6 @@ import itertools
 
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks import TABLES
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import STATUSES, Check
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import (
     CAUSE_ORDER,
@@ -75,5 +74,6 @@ def test_warnings_have_no_root_cause():
     assert root_cause([check("warn"), check("skipped"), check("pass")]) is None
 
 
-def test_every_concern_has_its_place_among_the_causes():
-    assert list(TABLES) == list(CAUSE_ORDER)
+def test_the_order_of_causes_is_the_environment_first():
+    order = ["host", "driver", "gpu", "fabric", "gpudirect", "rdma", "container", "network", "storage"]
+    assert list(CAUSE_ORDER) == order

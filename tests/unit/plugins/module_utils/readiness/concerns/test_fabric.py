@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import fabric as concern
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.captures import capture
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import healthy
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import fabric, gpu
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import KINDS, Profile, Reply, pci_device
 
@@ -31,7 +32,6 @@ APPLIES = {
     "gb200": {"state", "imex_channel", "imex", "domain", "partition"},
 }
 BDF = gpu.BDFS["b200"][3]
-TRAY_BDF = gpu.BDFS["gb200"][3]
 
 
 def node(kind="b200", **changes):
@@ -69,10 +69,7 @@ def test_a_healthy_fabric_passes_what_applies_to_its_kind(ask, kind):
 
 @pytest.mark.parametrize(("kind", "version"), [("b200", "580.105.08"), ("gb200", "580.173.02")])
 def test_a_real_capture_passes(ask, kind, version):
-    paths = [parent / f"shared/captures/nvidia-smi/qx-{kind}.xml" for parent in Path(__file__).resolve().parents]
-    text = next((path.read_text() for path in paths if path.is_file()), None)
-    if text is None:
-        pytest.skip("no captures beside this checkout")
+    text = capture(f"nvidia-smi/qx-{kind}.xml").read_text()
     profile = node(kind).without("/sys/bus/pci/devices")
     for identifier in re.findall(r'<gpu id="0000([0-9A-F:.]+)">', text):
         profile = profile.plus(pci_device(identifier.lower(), "10de", gpu.DEVICES[kind], "030200", "nvidia"))
@@ -384,3 +381,10 @@ def test_hgx_boards_have_no_domain_and_must_not_be_declared_into_one(ask, report
     assert (facts["domain"], facts["partition"]) == (None, None)
     assert status(ask, node(kind), "domain", {"nvlink_domain": OTHER}) == "fail"
     assert status(ask, node(kind), "partition", {"nvlink_partition": "0"}) == "fail"
+
+
+@pytest.mark.parametrize("kind", ["b200", "h100"])
+def test_a_node_without_a_domain_cannot_talk_over_nvlink(ask, kind):
+    check = ask(healthy(kind), {"interconnect": "nvlink"})["fabric.domain"]
+    assert check["status"] == "fail"
+    assert "interconnect" in check["remedy"]["action"]

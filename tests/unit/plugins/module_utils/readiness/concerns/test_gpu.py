@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import gpu as concern
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_smi, xid
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.captures import capture
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import fabric, gpu
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import KINDS, Profile, Reply, pci_device
 
@@ -34,23 +34,17 @@ def status(ask, profile, name, require=None, **options):
     return ask(profile, require, **options)["gpu." + name]["status"]
 
 
-def capture(name):
-    """The text of a real capture, or a skip where the checkout has none beside it."""
-    for parent in Path(__file__).resolve().parents:
-        path = parent / "shared" / "captures" / "nvidia-smi" / name
-        if path.is_file():
-            return path.read_text()
-    pytest.skip(f"no capture {name} beside this checkout")
-    return ""
-
-
 def captured_node(kind):
     """A node that shows what a real one showed: its XML, and its GPUs on the bus."""
-    text = capture(f"qx-{kind}.xml")
+    text = capture(f"nvidia-smi/qx-{kind}.xml").read_text()
     profile = node(kind).without(*(f"/sys/bus/pci/devices/{bdf}" for bdf in gpu.BDFS[kind]))
     for identifier in re.findall(r'<gpu id="0000([0-9A-F:.]+)">', text):
         profile = profile.plus(pci_device(identifier.lower(), "10de", gpu.DEVICES[kind], "030200", "nvidia"))
     return profile.plus(Profile(commands={gpu.QUERY: Reply(text)}))
+
+
+def test_the_cuda_that_the_driver_serves_is_a_fact(make_node):
+    assert concern.collect(make_node(node()))["smi"]["cuda_version"] == "13.0"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,7 +60,7 @@ def test_a_real_capture_passes_every_check(ask, kind):
 
 
 def test_real_captures_read_as_facts_5_4_says():
-    b200, gb200 = (nvidia_smi.parse(capture(f"qx-{kind}.xml")) for kind in ("b200", "gb200"))
+    b200, gb200 = (nvidia_smi.parse(capture(f"nvidia-smi/qx-{kind}.xml").read_text()) for kind in ("b200", "gb200"))
     assert (b200.driver_version, b200.attached_gpus, len(b200.gpus)) == ("580.105.08", 8, 8)
     assert (gb200.driver_version, gb200.attached_gpus, len(gb200.gpus)) == ("580.173.02", 4, 4)
     assert {item.text("fabric/cliqueId") for item in b200.gpus} == {"0"}

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-import sys
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import ownership
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _host_boot, _host_system
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import host as concern
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import boot
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import healthy
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import driver, host
@@ -101,6 +102,14 @@ def test_hidden_processes_leave_the_scheduler_unknown(ask):
     assert not check["blocking"]
 
 
+@pytest.mark.parametrize(
+    "files", [{}, {"/proc/1/comm": "", "/proc/77/comm": ""}, {"/proc/1/status": "", "/proc/7/comm": "sh"}]
+)
+def test_a_proc_that_shows_no_process_names_no_scheduler_and_denies_none(ask, files):
+    check = ask(B200.without("/proc/1").plus(Profile(files=files)))["host.managed_by"]
+    assert check["status"] == "unknown"
+
+
 # ---- arch, os, python, kernel --------------------------------------------------------------------------------------
 
 
@@ -161,21 +170,10 @@ def test_the_second_place_of_os_release_is_read(ask):
 
 @pytest.mark.parametrize(("version", "status"), [((3, 8, 18), "fail"), ((3, 9, 0), "pass"), ((3, 14, 0), "pass")])
 def test_c67_an_old_python_fails(ask, monkeypatch, version, status):
-    monkeypatch.setattr(sys, "version_info", version)
-    facts = {"python": list(version), "interpreter": "/usr/bin/python3"}
-    findings = _Findings()
-    _host_system.assess_python(findings, facts)
-    assert findings.status == status
-
-
-class _Findings:
-    """Takes the one answer of an assessment."""
-
-    def __getattr__(self, method):
-        def answer(_name, *_rest, **_more):
-            self.status = {"passed": "pass", "failed": "fail", "warned": "warn"}[method]
-
-        return answer
+    # Only where the concern looks: the interpreter that runs this test keeps its version.
+    monkeypatch.setattr(concern, "sys", SimpleNamespace(version_info=version, executable="/usr/bin/python3"))
+    check = ask(B200)["host.python"]
+    assert (check["status"], check["observed"]) == (status, ".".join(map(str, version)))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import network as concern
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import network
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import Profile, Reply
 
@@ -88,3 +89,55 @@ def test_rules_that_need_root_are_unknown_without_it(ask):
     profile = with_command(NFT, Reply(rc=1, stderr="Operation not permitted (you must be root)"))
     check = ask(profile, machine_is_root=False)["network.firewall"]
     assert (check["status"], check["reason"]) == ("unknown", "needs root")
+
+
+LEGACY_DROP = "-P INPUT DROP\n-A INPUT -i lo -j ACCEPT\n"
+OPEN = Reply("-P INPUT ACCEPT\n")
+WARNING = Reply("-P INPUT ACCEPT\n", "# Warning: iptables-legacy tables present, use iptables-legacy to see them\n")
+
+
+def filtered(tables, names="ip_tables_names", nft=True, **commands):
+    """A node with legacy tables (None: the kernel has no list of them), and what its tools answer to ``-S INPUT``."""
+    files = {"/proc/net/if_inet6": ""} if tables is None else {"/proc/net/if_inet6": "", f"/proc/net/{names}": tables}
+    replies = {(tool.replace("_", "-"), "-S", "INPUT"): reply for tool, reply in commands.items()}
+    return (HEALTHY if nft else HEALTHY.without_command("nft")).plus(Profile(files=files, commands=replies))
+
+
+@pytest.mark.parametrize(
+    ("profile", "status"),
+    [
+        (filtered("filter\nnat\n", iptables=Reply(LEGACY_DROP)), "warn"),
+        (filtered("filter\n", iptables_legacy=Reply(LEGACY_DROP), iptables=OPEN), "warn"),
+        (filtered("filter\n", "ip6_tables_names", ip6tables=Reply(LEGACY_DROP)), "warn"),
+        (filtered("filter\n", iptables=OPEN), "pass"),
+        (filtered("filter\n", iptables=WARNING), "unknown"),
+        (filtered("filter\n", iptables=Reply(rc=3, stderr="iptables: no such module")), "unknown"),
+        (filtered("filter\n"), "unknown"),
+        (filtered("\x00\xff\x1b[2J"), "unknown"),
+        (filtered("nat\n"), "pass"),
+        (filtered(""), "pass"),
+        (filtered(None, nft=False, iptables=Reply(LEGACY_DROP)), "warn"),
+        (filtered(None, nft=False, iptables=OPEN, ip6tables=Reply(LEGACY_DROP)), "warn"),
+        (filtered("filter\n", nft=False, iptables_legacy=OPEN, iptables=Reply(LEGACY_DROP)), "warn"),
+        (filtered("filter\n", nft=False), "unknown"),
+        (filtered(None, nft=False), "pass"),
+    ],
+)
+def test_nft_does_not_speak_for_the_legacy_tables(ask, profile, status):
+    assert ask(profile)["network.firewall"]["status"] == status
+
+
+def test_an_unreadable_list_of_legacy_tables_is_unknown(ask):
+    profile = HEALTHY.plus(Profile(folders={"/proc/net/ip_tables_names"}))
+    assert ask(profile)["network.firewall"]["status"] == "unknown"
+    # iptables may be the variant that writes to nft.
+    assert (
+        ask(profile.plus(Profile(commands={("iptables", "-S", "INPUT"): OPEN})))["network.firewall"]["status"]
+        == "unknown"
+    )
+
+
+def test_iptables_is_not_asked_where_no_legacy_table_can_be(make_node):
+    node = make_node(filtered(None, iptables=OPEN, ip6tables=OPEN))
+    concern.collect(node)
+    assert not [argv for argv in node.asked if argv[0].startswith("ip") and argv[0] != "ip"]

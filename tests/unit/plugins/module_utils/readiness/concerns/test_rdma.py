@@ -3,20 +3,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _rails, rdma
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import pci_config
+from ansible_collections.gpufleet.kimi_k3.tests.fixtures.captures import capture
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import healthy
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import gpu
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import rdma as part
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import KINDS, Profile, Reply, pci_device
 
-CAPTURE = Path(__file__).resolve().parents[6] / "../shared/captures/sysfs/sys-class-infiniband-h100.0"
 NAMES = ("stack", "ports", "rate", "gid", "rails", "acs", "counters")
 PORT = part.CLASS + "/{}/ports/1"
 IPV4, OTHER_IPV4 = "0000:0000:0000:0000:0000:ffff:c000:020a", "0000:0000:0000:0000:0000:ffff:c000:020b"
@@ -387,18 +385,52 @@ def test_missing_counters_are_unknown_and_do_not_block(ask):
     assert (check["rdma.counters"]["status"], check["rdma.counters"]["blocking"]) == ("unknown", False)
 
 
+@pytest.mark.parametrize("content", ["", "\x00\xff\x1b[2J", "-1", "9" * 30, "N/A (no PMA)", "3 3", None])
+def test_a_counter_that_tells_no_number_is_unknown_by_name(ask, content):
+    path = PORT.format("mlx5_10") + "/counters/link_downed"
+    change = Profile(folders={path}) if content is None else Profile(files={path: content})
+    check = ask(healthy("b200").without(path).plus(change))["rdma.counters"]
+    assert (check["status"], check["blocking"]) == ("unknown", False)
+    assert "mlx5_10 link_downed" in check["reason"]
+
+
+def test_an_unread_counter_hides_no_fault_and_an_absent_one_is_none(ask):
+    folder = PORT.format("mlx5_10") + "/counters/"
+    worn = with_files("b200", {folder + "link_downed": "", folder + "symbol_error": "4000000\n"})
+    assert ask(worn)["rdma.counters"]["status"] == "warn"
+    assert ask(healthy("b200").without(folder + "link_downed"))["rdma.counters"]["status"] == "pass"
+
+
+def test_a_congestion_counter_that_tells_no_number_decides_nothing(ask):
+    path = PORT.format("mlx5_10") + "/hw_counters/out_of_sequence"
+    assert ask(with_files("b200", {path: ""}))["rdma.counters"]["status"] == "pass"
+
+
 # ---- a real node -----------------------------------------------------------------------------------------------------
 
 
 def test_the_captured_h100_node_has_eight_rails_and_a_bond_that_is_none(ask):
-    if not CAPTURE.is_dir():
-        pytest.skip(f"the capture is not here: {CAPTURE}")
-    files = {
-        f"{part.CLASS}/{path.relative_to(CAPTURE)}": path.read_text() for path in CAPTURE.rglob("*") if path.is_file()
-    }
+    root = capture("sysfs/sys-class-infiniband-h100.0")
+    files = {f"{part.CLASS}/{path.relative_to(root)}": path.read_text() for path in root.rglob("*") if path.is_file()}
     profile = gpu.healthy("h100").plus(Profile(files=files))
     checks = ask(profile, {"interconnect": "rdma", "rdma_rate_min_gbps": 400})
     assert checks["rdma.ports"]["observed"]["rails"] == part.RAILS["h100"]
     assert checks["rdma.ports"]["observed"]["others"] == ["mlx5_bond_0"]
     assert {checks[f"rdma.{name}"]["status"] for name in ("ports", "rate", "rails")} == {"pass"}
     assert (checks["rdma.gid"]["status"], checks["rdma.counters"]["status"]) == ("not_applicable", "unknown")
+
+
+def test_declared_rails_are_required_also_where_the_node_has_no_adapter(ask):
+    bare = healthy("b200")
+    adapters = [path.rsplit("/", 1)[0] for path, text in bare.files.items() if text == "0x15b3\n"]
+    bare = bare.without("/sys/class/infiniband", *adapters)
+    assert ask(bare, {"rdma_hcas": ["mlx5_4"]})["rdma.ports"]["status"] == "fail"
+
+
+@pytest.mark.parametrize("text", ["zz\n", "In\n", "", "Ethernet2\n"])
+def test_an_unfamiliar_link_layer_is_not_taken_for_infiniband(ask, text):
+    profile = healthy("b200")
+    rails = [path for path in profile.files if path.endswith("/link_layer")]
+    assert rails
+    profile.files.update(dict.fromkeys(rails, text))
+    assert ask(profile)["rdma.gid"]["status"] == "unknown"
