@@ -123,16 +123,21 @@ def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     owners = facts.get("owners")
     if isinstance(owners, dict):
         ownership.withhold(answers, by_id, owners)
-    _reboot_last(answers)
+    _order_cures(answers)
     return answers
 
 
-def _reboot_last(checks: list[Check]) -> None:
-    """No advice to reboot a node whose next boot would come up without its driver (C05)."""
+def _order_cures(checks: list[Check]) -> None:
+    """Where one check's cure would fail or do harm before another's, it names the other first."""
     by_id = {check.id: check for check in checks}
+    # A reboot would bring up a node without its driver (C05).
     boot, due = by_id["driver.next_boot"], by_id["host.reboot_due"]
     if due.remedy and boot.status in (FAIL, UNKNOWN):
         due.remedy = Remedy(f"Cure driver.next_boot first, then drain and reboot: {boot.reason}", due.remedy.disruptive)
+    # The kernel would refuse the module again (C19).
+    loaded, secure = by_id["driver.loaded"], by_id["host.secure_boot"]
+    if loaded.remedy and secure.status == FAIL and secure.remedy:
+        loaded.remedy = replace(secure.remedy, action=f"Cure host.secure_boot first: {secure.remedy.action}")
 
 
 def report(checks: list[Check], facts: dict[str, Any]) -> dict[str, Any]:

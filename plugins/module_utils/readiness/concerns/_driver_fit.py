@@ -130,6 +130,7 @@ def assess_branch(findings: Findings, state: _driver_state.State, require: dict[
         reason = f"Driver {version} is older than {least}, the first of its branch the image runs on{waits}."
     elif exact and numbers != version_tuple(exact):
         reason = f"Driver {version} is not {exact}, which the contract asks for{waits}."
+        remedy = remedy or Remedy(f"Bring the driver to exactly {exact}, or correct `driver_version`.", "reboot")
     else:
         findings.passed(
             "branch",

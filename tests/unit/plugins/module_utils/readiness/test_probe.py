@@ -236,3 +236,16 @@ def test_c05_no_reboot_is_advised_before_the_next_boot_has_a_driver(report_of):
     checks = {check["id"]: check for check in report_of(boots_without)["checks"]}
     assert checks["driver.next_boot"]["status"] in ("fail", "unknown")
     assert checks["host.reboot_due"]["remedy"]["action"].startswith("Cure driver.next_boot first")
+
+
+def test_c19_a_module_that_secure_boot_refuses_is_not_loaded_by_hand(report_of):
+    node = healthy("b200").without("/sys/module/nvidia", "/proc/driver/nvidia")
+    del node.modules["nvidia"]
+    node.files["/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"] = b"\x06\0\0\0\x01"
+    node.kernel_log.append("[   12.000000] Loading of module with unavailable key is rejected")
+    node.kernel_log.append("[   12.000001] nvidia: Key was rejected by service")
+    report = report_of(node)
+    loaded = next(check for check in report["checks"] if check["id"] == "driver.loaded")
+    assert (report["root_cause"], loaded["status"]) == ("host.secure_boot", "fail")
+    assert loaded["remedy"]["action"].startswith("Cure host.secure_boot first")
+    assert loaded["remedy"]["command"] is None
