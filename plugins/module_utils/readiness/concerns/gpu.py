@@ -7,9 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.gpu import CHECKS
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _gpu_health as health
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _gpu_presence as presence
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _gpu_setup as setup
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     Check,
     Evidence,
@@ -24,9 +22,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.product
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import (
     kernel_log,
     nvidia_smi,
-    nvlink,
     pci,
-    xid,
 )
 
 # Name in the facts -> where it stands below <gpu>, older spellings last. Source: facts 5.4, captures of 580.
@@ -150,6 +146,8 @@ def _nvlink(
     node: Node, found: list[pci.PciDevice] | Unknown, smi: nvidia_smi.Smi | Unknown
 ) -> dict[str, list[float]] | Unknown | None:
     """Asked only where the product has a fabric, and only of a tool that has just answered. None: not asked."""
+    from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvlink  # pylint: disable=import-outside-toplevel
+
     if isinstance(smi, Unknown):
         return Unknown("nvidia-smi did not answer, so it was not asked for the links", nvlink.SOURCE)
     if not isinstance(found, Unknown):
@@ -160,6 +158,8 @@ def _nvlink(
 
 
 def _xid(node: Node) -> dict[str, Any] | Unknown:
+    from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import xid  # pylint: disable=import-outside-toplevel
+
     log = kernel_log.read(node)
     if isinstance(log, Unknown):
         return log
@@ -189,6 +189,14 @@ def assess(facts: dict[str, Any], require: dict[str, Any]) -> list[Check]:
     gpu = facts["gpu"]
     presence.assess_count(findings, gpu, require)
     presence.assess_model(findings, gpu)
+    if not isinstance(gpu["pci"], Unknown) and not any(row["vendor"] == NVIDIA_VENDOR for row in gpu["pci"]):
+        # The other questions are about NVIDIA's GPUs.
+        return findings.checks()
+    # Loaded where they are needed, as the concerns are: a machine without these GPUs has no use for them.
+    # pylint: disable=import-outside-toplevel
+    from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _gpu_health as health
+    from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _gpu_setup as setup
+
     smi = gpu["smi"]
     rest = [name for name in findings.specs if name not in findings.answers]
     why = ""
