@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import KEYS
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import DECLARED
 
@@ -15,9 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_role_hands_on_the_declared_topology_that_the_preflight_checks():
     text = (ROOT / "roles" / "node_readiness" / "vars" / "main.yml").read_text(encoding="utf-8")
-    handed = re.findall(r"combine\(\{'(\w+)': (\w+)\} if (\w+) is defined else \{\}\)", text)
-    # Each is asked for by the name under which it is then taken, and no other line of the file names one.
-    assert [(value, asked) for _key, value, asked in handed if value != asked] == []
-    assert len(re.findall(r"\bk3_\w+", text)) == 2 * len(handed)
-    assert {value: key for key, value, _asked in handed} == DECLARED
+    handed = re.findall(r"'(\w+)': (\w+) \| default\((.*?)\),", text)
+    # No other line of the file names one.
+    assert len(re.findall(r"\bk3_\w+", text)) == len(handed)
+    assert {value: key for key, value, _default in handed} == DECLARED
+    # What is not declared stands as the contract has it without a word from the user.
+    assert {key: yaml.safe_load(default) for key, _value, default in handed} == {
+        key: KEYS[key].default for key in DECLARED.values()
+    }
     assert set(DECLARED.values()) <= set(KEYS)
