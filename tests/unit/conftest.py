@@ -31,22 +31,20 @@ def make_node():
 
 
 @pytest.fixture
-def ask(make_node):
-    """ask(profile, require, skip): the whole report's checks by id, as the module would answer for that node."""
-
-    def ask_node(profile, require=None, skip=None, **options):
-        resolved = contract.resolve({**REQUIRE, **(require or {})})
-        report = probe.probe(make_node(profile, **options), resolved, skip or {})
-        return {check["id"]: check for check in report["checks"]}
-
-    return ask_node
-
-
-@pytest.fixture
 def report_of(make_node):
-    """report_of(profile, require): the whole report of that node."""
+    """report_of(profile, require, skip): the whole report, as the module would answer for that node."""
 
     def report(profile, require=None, skip=None, **options):
         return probe.probe(make_node(profile, **options), contract.resolve({**REQUIRE, **(require or {})}), skip or {})
 
     return report
+
+
+@pytest.fixture
+def ask(report_of):
+    """ask(profile, require, skip): the checks of that report by id."""
+
+    def ask_node(*arguments, **options):
+        return {check["id"]: check for check in report_of(*arguments, **options)["checks"]}
+
+    return ask_node

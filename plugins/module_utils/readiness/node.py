@@ -151,17 +151,6 @@ class Node:
             return False if missing is None else missing
         return True
 
-    def statvfs(self, path: str) -> os.statvfs_result | Unknown | None:
-        """Room and inodes of the filesystem that holds ``path``."""
-
-        def load() -> os.statvfs_result | Unknown | None:
-            try:
-                return os.statvfs(self.path(path))
-            except (OSError, ValueError) as exc:
-                return self._no_file(path, exc)
-
-        return self.once(("statvfs", path), load)
-
     @staticmethod
     def _no_file(path: str, exc: Exception) -> Unknown | None:
         number = getattr(exc, "errno", None)
@@ -194,8 +183,14 @@ class Node:
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def find(self, program: str) -> str | None:
-        """Where a program is, None where it is not installed."""
-        return _find(program)
+        """Where a program is, None where it is not installed; looking first spares a fork for each that is not."""
+        if "/" in program:
+            return program if os.path.exists(program) else None
+        for folder in SEARCH_PATH.split(":"):
+            path = f"{folder}/{program}"
+            if os.access(path, os.X_OK) and not os.path.isdir(path):
+                return path
+        return None
 
     def run(self, argv: list[str], timeout: float | None = None) -> Result:
         """Run ``argv`` (no shell) at most ``timeout`` seconds (default: the node's); never raises."""
@@ -248,17 +243,6 @@ class Node:
             if key not in self._memory:
                 self._memory[key] = load()
             return self._memory[key]
-
-
-def _find(program: str) -> str | None:
-    """The program's path on SEARCH_PATH; looking first spares a fork for each tool that is not installed."""
-    if "/" in program:
-        return program if os.path.exists(program) else None
-    for folder in SEARCH_PATH.split(":"):
-        path = f"{folder}/{program}"
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    return None
 
 
 def _drain(process: subprocess.Popen[bytes], deadline: float) -> tuple[str, str] | None:

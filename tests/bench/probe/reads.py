@@ -54,11 +54,6 @@ class RecordingNode(Node):
         self._note("exists", path)
         return super().exists(path)
 
-    def statvfs(self, path: str) -> Any:
-        """As Node.statvfs, recorded."""
-        self._note("statvfs", path)
-        return super().statvfs(path)
-
     def execute(self, argv: tuple[str, ...], timeout: float) -> Any:
         """As Node.execute, recorded."""
         self._note("command", tuple(argv))
@@ -114,8 +109,7 @@ def _task(kind: str, what: Any) -> dict[str, Any]:
     if kind in PRESENCE:
         options = {"get_checksum": False, "get_mime": False, "get_attributes": False, "follow": kind == "exists"}
         return {"ansible.builtin.stat": {"path": what, **options}}
-    commands = {"listdir": ["ls", "-A", what], "statvfs": ["stat", "-f", what]}
-    argv = [str(word) for word in (what if kind == "command" else commands[kind])]
+    argv = [str(word) for word in (what if kind == "command" else ["ls", "-A", what])]
     return {"ansible.builtin.command": {"argv": [_literal(word) for word in argv]}}
 
 
