@@ -77,10 +77,14 @@ def collect(node: Node) -> dict[str, Any]:
     jobs: dict[str, Callable[[Node], Any]] = {"owners": ownership.collect}
     for name, table in TABLES.items():
         reasons = {_does_not_apply(f"{name}.{spec.name}", spec, vendors) for spec in table}
-        if "" in reasons:
-            jobs[name] = load(name).collect
-        else:
+        if "" not in reasons:
             facts[name] = Unknown(" and ".join(sorted(reasons)))
+            continue
+        try:
+            # Loaded here, one after the other, and only read side by side.
+            jobs[name] = load(name).collect
+        except Exception as exc:  # pylint: disable=broad-exception-caught  # the promise: a bad node is reported
+            facts[name] = Unknown(f"the code for this part cannot be loaded: {type(exc).__name__}: {str(exc)[:200]}")
     return {**facts, **_side_by_side(node, jobs, deadline)}
 
 

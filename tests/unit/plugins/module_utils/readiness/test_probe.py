@@ -249,3 +249,17 @@ def test_c19_a_module_that_secure_boot_refuses_is_not_loaded_by_hand(report_of):
     assert (report["root_cause"], loaded["status"]) == ("host.secure_boot", "fail")
     assert loaded["remedy"]["action"].startswith("Cure host.secure_boot first")
     assert loaded["remedy"]["command"] is None
+
+
+def test_a_concern_whose_code_cannot_be_loaded_is_unknown_and_never_ready(report_of, monkeypatch):
+    def broken(name):
+        if name == "storage":
+            raise SyntaxError("not for this Python")
+        return load(name)
+
+    monkeypatch.setattr(probe, "load", broken)
+    report = report_of(healthy("b200"))
+    own = [check for check in report["checks"] if check["id"].startswith("storage.")]
+    assert {check["status"] for check in own} == {"unknown"}
+    assert "not for this Python" in own[0]["reason"]
+    assert report["verdict"] == "not_ready"
