@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated, internal_faults
 
 
 class ActionModule(ActionBase):
@@ -26,7 +27,7 @@ class ActionModule(ActionBase):
         hosts = variables["ansible_play_hosts_all"]
         # Once for each host: on a large fleet its variables are what this costs.
         of_host = {host: variables["hostvars"][host] for host in hosts}
-        found = faults(of_host)
+        found = internal_faults(load_extra_vars(self._loader)) + faults(of_host)
         if found:
             result.update(failed=True, msg="\n".join(found))
         else:

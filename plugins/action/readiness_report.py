@@ -46,15 +46,16 @@ class ActionModule(ActionBase):
         rows = [readiness_report.node_row(host, result) for host, result in results.items()]
         when = datetime.now(UTC)
         report = readiness_report.document(rows, options["playbook"], when, collection_version())
-        # A relative folder means: below the folder in which the command was given.
-        folder = Path(options["dir"]).expanduser()
-        try:
-            file = readiness_report.write(report, folder.absolute(), options["playbook"], when)
-        except OSError as exc:
-            result.update(failed=True, msg=f"the report cannot be written below {folder}: {exc}")
-            return result
+        # First, so that what the nodes answered is seen also where it cannot be written.
         display = Display()
         display.display(readiness_report.table(report, max(80, min(140, shutil.get_terminal_size((110, 24)).columns))))
+        try:
+            # A relative folder means: below the folder in which the command was given.
+            folder = Path(options["dir"]).expanduser().absolute()
+            file = readiness_report.write(report, folder, options["playbook"], when)
+        except (OSError, RuntimeError) as exc:
+            result.update(failed=True, msg=f"the report cannot be written below {options['dir']}: {exc}")
+            return result
         display.display(f"report: {file}")
         result.update(changed=False, report=str(file), summary=report["summary"])
         return result

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -17,7 +20,13 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.probe i
 
 # Names end in commands to copy, file names and reports: nothing a shell, a template or a terminal would act upon.
 HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:-]{0,251}[A-Za-z0-9_])?")
+NAME_FAULT = (
+    "the name is not allowed; allowed: at most 253 of A-Z, a-z, 0-9 and . _ : -, beginning and ending with a letter, "
+    "digit or _; an address such as ::1 goes into ansible_host"
+)
 PREFIX = "node_readiness_"
+# How like a declared variable another has to be to count as a misspelling of it; roles have k3_ names of their own.
+MISSPELT = 0.9
 # Declared topology (inventory variables) and the key of `require` each stands for.
 DECLARED = {
     "k3_nvlink_domain": "nvlink_domain",
@@ -43,15 +52,26 @@ def _seconds(value: Any) -> str:
 
 
 def _folder(value: Any) -> str:
-    good = isinstance(value, str) and value.strip() and value.isprintable()
-    return "" if good else "the path of a folder on the control node"
+    """Told before the nodes are asked: a fleet's answers must not be lost for want of a place."""
+    allowed = "the path of a folder on the control node that is there or can be made"
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        return allowed
+    try:
+        path = Path(value).expanduser().absolute()
+        nearest = next(folder for folder in (path, *path.parents) if folder.exists())
+    except (OSError, RuntimeError) as exc:
+        return f"{allowed} ({exc})"
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return f"{allowed} ({nearest} is no folder one may write to)"
+    return ""
 
 
 # Variables with a form of their own; `require` and `skip` are checked by the contract.
+FOLDER = "node_readiness_report_dir"
 VARIABLES: dict[str, Callable[[Any], str]] = {
     "node_readiness_timeout": _seconds,
     "node_readiness_gate": _boolean,
-    "node_readiness_report_dir": _folder,
+    FOLDER: _folder,
 }
 # Set by the role and its playbooks, not by a user.
 INTERNAL = ("node_readiness_preflight", "node_readiness_result", "node_readiness_playbook_name")
@@ -66,11 +86,20 @@ def faults(variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found: dict[str, list[str]] = {}
     for host, values in variables.items():
         if not HOST_NAME.fullmatch(host):
-            found.setdefault("the name is not allowed; allowed: letters, digits and . _ : -", []).append(shown(host))
+            found.setdefault(NAME_FAULT, []).append(shown(host))
             continue
         for fault in _host_faults(values):
             found.setdefault(fault, []).append(host)
+    folders = {str(values[FOLDER]) for values in variables.values() if FOLDER in values}
+    if not found and len(folders) > 1:
+        found[f"{FOLDER}: {shown(sorted(folders))} is not allowed; allowed: one folder for all hosts"] = list(variables)
     return [f"{_named(names)}: {fault}" for fault, names in found.items()]
+
+
+def internal_faults(extra: Mapping[str, Any]) -> list[str]:
+    """Faults of variables given with -e that are the role's own; they would take the place of what nodes answer."""
+    fault = "it is not allowed with -e; allowed: nothing, the role sets it"
+    return [f"{name}: {fault}" for name in INTERNAL if name in extra]
 
 
 def gated(variables: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -91,10 +120,19 @@ def _host_faults(variables: Mapping[str, Any]) -> list[str]:
         for name in variables
         if name.startswith(PREFIX) and name not in (*known, *INTERNAL)
     ]
+    found += [
+        f"there is no variable {shown(name)}; {nearest(name, DECLARED)}"
+        for name in variables
+        if name.startswith("k3_") and name not in DECLARED and _misspelt(name)
+    ]
     for name in (*known, *DECLARED):
         if name in variables:
             found += _value_faults(name, variables)
     return found
+
+
+def _misspelt(name: str) -> bool:
+    return bool(difflib.get_close_matches(name, DECLARED, 1, MISSPELT))
 
 
 def _value_faults(name: str, variables: Mapping[str, Any]) -> list[str]:

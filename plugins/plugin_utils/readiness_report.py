@@ -31,6 +31,11 @@ BROKEN = "broken"
 # What Ansible's own errors mean, for those whose words do not say what to do. Source: C67; sudo(8).
 EXPLANATIONS = (
     (
+        re.compile(r"sudo: (command )?not found", re.I),
+        "there is no sudo on this node",
+        "Install sudo on the node, or connect as root.",
+    ),
+    (
         re.compile(r"SyntaxError|future feature annotations|requires Python|unsupported.{0,40}[Pp]ython", re.S),
         "the Python on this node is too old: the probe needs 3.9 or newer",
         "Install Python 3.9 or newer on the node and set ansible_python_interpreter to it; EL 8 is not supported.",

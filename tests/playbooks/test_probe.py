@@ -125,3 +125,20 @@ def test_a_python_too_old_is_one_clear_row(play):
 def test_one_node_of_a_limit_is_probed_alone(play):
     run = play("probe", {"here": LOCAL, "dead": DEAD}, limit="here")
     assert [node["host"] for node in run.report()["nodes"]] == ["here"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ansible_host": "{{ nowhere }}"}, {"ansible_connection": "nosuch"}, {"ansible_user": "{{ nobody }}"}],
+    ids=["host", "connection", "user"],
+)
+def test_a_first_host_that_cannot_be_connected_to_is_a_row_beside_the_others(play, wrong):
+    run = play("probe", {"a-wrong": wrong, "b-here": LOCAL})
+    states = {node["host"]: node["state"] for node in run.report()["nodes"]}
+    assert (run.rc, states) == (0, {"a-wrong": "broken", "b-here": "probed"})
+
+
+def test_a_variable_of_the_role_is_not_taken_from_the_command_line(play):
+    run = play("probe", {"here": LOCAL}, {"node_readiness_result": {"readiness": {"verdict": "ready"}}})
+    assert run.rc == 2
+    assert not run.started(PROBE)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated, internal_faults
 
 
 def fault_of(variables, host="gpu-01"):
@@ -90,3 +92,37 @@ def test_a_fault_of_many_hosts_comes_once():
 def test_one_node_that_asks_for_the_gate_is_enough(values, expected):
     variables = [{} if value is None else {"node_readiness_gate": value} for value in values]
     assert gated(dict(enumerate(variables))) is expected
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "closed/x" if os.geteuid() else "file/x/y", "n" * 300])
+def test_a_folder_that_cannot_be_is_refused_before_the_nodes_are_asked(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "closed").mkdir(mode=0o500)
+    assert "node_readiness_report_dir: " in fault_of({"node_readiness_report_dir": str(tmp_path / place)})
+    assert fault_of({"node_readiness_report_dir": str(tmp_path / "new" / "folder")}) is None
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_nobodys_is_refused():
+    assert "home directory" in fault_of({"node_readiness_report_dir": "~no-such-user/x"})
+
+
+def test_a_run_has_one_folder(tmp_path):
+    variables = {name: {"node_readiness_report_dir": str(tmp_path / name)} for name in ("a", "b")}
+    assert faults(variables)[0].endswith("allowed: one folder for all hosts")
+
+
+@pytest.mark.parametrize("name", ["k3_rail_isolatd", "k3_nvlink_domian"])
+def test_a_misspelt_declaration_is_refused(name):
+    assert "did you mean k3_" in fault_of({name: "x"})
+
+
+@pytest.mark.parametrize("name", ["k3_deployment", "k3_quarantined_hosts", "k3_image_digest", "k3_launch_port"])
+def test_what_other_roles_call_their_own_is_left_alone(name):
+    assert fault_of({name: "x"}) is None
+
+
+def test_the_roles_own_variables_are_not_given_by_hand():
+    assert internal_faults({"node_readiness_result": {}, "node_readiness_gate": True}) == [
+        "node_readiness_result: it is not allowed with -e; allowed: nothing, the role sets it"
+    ]

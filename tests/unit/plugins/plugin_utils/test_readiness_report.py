@@ -99,6 +99,7 @@ def test_an_answer_that_is_no_report_is_never_ready(result):
         ({"failed": True, "msg": "The module interpreter '/usr/bin/python3' was not found."}, "no usable Python"),
         ({"failed": True, "msg": "sudo: sorry, you must have a tty to run sudo"}, "wants a terminal"),
         ({"failed": True, "msg": "Missing sudo password"}, "wants a password"),
+        ({"failed": True, "msg": "Premature end of stream\n/bin/sh: 1: sudo: not found"}, "no sudo on this node"),
         ({"failed": True, "msg": "Task failed: Timed out after 120 second(s)."}, "time limit"),
         ({"failed": True, "msg": "something else"}, "the probe failed: something else"),
         ({"failed": True}, "no reason was given"),
