@@ -17,25 +17,26 @@ _WORD = (
     r"(?:api[-_]?key|account[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key|token|secret|password|passwd|pwd|passphrase"
     r"|credentials?|auth)"
 )
+# Compiled when first needed, which on most nodes is never; re keeps them.
 _PATTERNS = (
     # All of it up to the last @: a token alone is a secret as well, and a password may hold colons and @.
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^/\s\"']*@"), r"\1" + MASK + "@"),
-    (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)[^\s\"',;]+"), r"\1" + MASK),
-    (re.compile(r"(?i)\b(bearer\s+)[^\s\"',;]+"), r"\1" + MASK),
+    (r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^/\s\"']*@", r"\1" + MASK + "@"),
+    (r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)?\s*)[^\s\"',;]+", r"\1" + MASK),
+    (r"(?i)\b(bearer\s+)[^\s\"',;]+", r"\1" + MASK),
     (
-        re.compile(r"(?i)([a-z0-9_.-]{0,64}" + _WORD + r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)"),
+        r"(?i)([a-z0-9_.-]{0,64}" + _WORD + r"[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"',;&]+)",
         r"\1" + MASK,
     ),
-    (re.compile(r"(?i)(--?[a-z0-9-]{0,64}" + _WORD + r"\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-][^\s]*)"), r"\1" + MASK),
-    (re.compile(r"(?i)([a-z0-9_.-]{0,64}(?:pass|sig)=)[^\s\"',;&]+"), r"\1" + MASK),
+    (r"(?i)(--?[a-z0-9-]{0,64}" + _WORD + r"\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'-][^\s]*)", r"\1" + MASK),
+    (r"(?i)([a-z0-9_.-]{0,64}(?:pass|sig)=)[^\s\"',;&]+", r"\1" + MASK),
     # netrc, and `docker login -p VALUE`: elsewhere these words stand in sentences.
-    (re.compile(r"(?i)\b(login\s+\S+\s+password\s+)\S+"), r"\1" + MASK),
-    (re.compile(r"(?i)\b(login\b[^\n]{0,200}?\s-p[\s=]*)\S+"), r"\1" + MASK),
+    (r"(?i)\b(login\s+\S+\s+password\s+)\S+", r"\1" + MASK),
+    (r"(?i)\b(login\b[^\n]{0,200}?\s-p[\s=]*)\S+", r"\1" + MASK),
     # Known by their beginning: tokens of Hugging Face, OpenAI, GitHub, GitLab, Slack, NVIDIA, npm and AWS, and JWTs.
-    (re.compile(r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abp]-|nvapi-|npm_)[A-Za-z0-9_-]{8,}"), MASK),
-    (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}[A-Za-z0-9_-]*"), MASK),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]+){1,2}"), MASK),
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), MASK),
+    (r"\b(hf_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abp]-|nvapi-|npm_)[A-Za-z0-9_-]{8,}", MASK),
+    (r"\b(AKIA|ASIA)[A-Z0-9]{12,}[A-Za-z0-9_-]*", MASK),
+    (r"\beyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]+){1,2}", MASK),
+    (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", MASK),
 )
 # Every one of the patterns needs one of these, in small letters.
 _SUSPECT = (
@@ -78,7 +79,7 @@ def redact(text: str) -> str:
     small = text.lower()
     if any(word in small for word in _SUSPECT):
         for pattern, mask in _PATTERNS:
-            text = pattern.sub(mask, text)
+            text = re.sub(pattern, mask, text)
     # str.isprintable() is false for every character _CONTROL knows, and for a few harmless ones.
     return text if text.isprintable() else _CONTROL.sub("?", text)
 

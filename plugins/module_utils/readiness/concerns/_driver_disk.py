@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Remedy,
     Unknown,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import dkms, kernels, nvidia_driver
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import dkms, kernels, nvidia_module
 
 # ---- installed -----------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ def _fault(driver: dict[str, Any], now: State, kernel: str) -> tuple[str, list[E
             [Evidence(source, f"version: {module['version']}")],
             one_version(now.libraries),
         )
-    if module["flavour"] == nvidia_driver.PROPRIETARY and _open_only(driver):
+    if module["flavour"] == nvidia_module.PROPRIETARY and _open_only(driver):
         return (
             f"Kernel {kernel} would load the proprietary flavour, which does not drive {_open_only(driver)}.",
             [Evidence(source, f"license: {module['license']}")],

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Unknown,
     version_tuple,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_module
 
 # ---- flavour -------------------------------------------------------------------------------------------------------
 
@@ -34,8 +34,8 @@ def assess_flavour(
     refused = log["needs_open"] if isinstance(log, dict) else None
     only = [] if isinstance(gpus, Unknown) else sorted({gpu["product"] for gpu in gpus if gpu["open_only"]})
     unlisted = [] if isinstance(gpus, Unknown) else sorted({gpu["id"] for gpu in gpus if gpu["open_only"] is None})
-    if flavour == nvidia_driver.OPEN:
-        if wanted == nvidia_driver.PROPRIETARY:
+    if flavour == nvidia_module.OPEN:
+        if wanted == nvidia_module.PROPRIETARY:
             findings.failed(
                 "flavour",
                 "The module is the open flavour, and the contract asks for the proprietary one"
@@ -56,10 +56,10 @@ def assess_flavour(
             "flavour",
             f"The module {version} is the proprietary flavour, and {(only or ['this GPU'])[0]} needs the open one.",
             observed=flavour,
-            required=nvidia_driver.OPEN,
+            required=nvidia_module.OPEN,
             evidence=[evidence, *([Evidence(log["source"], refused)] if refused else [])],
         )
-    elif wanted == nvidia_driver.OPEN:
+    elif wanted == nvidia_module.OPEN:
         findings.failed(
             "flavour",
             f"The module {version} is the proprietary flavour, and the contract asks for the open one.",
@@ -67,7 +67,7 @@ def assess_flavour(
             required=wanted,
             evidence=evidence,
         )
-    elif wanted == nvidia_driver.PROPRIETARY:
+    elif wanted == nvidia_module.PROPRIETARY:
         findings.passed(
             "flavour", "The module is the proprietary flavour.", observed=flavour, required=wanted, evidence=evidence
         )
@@ -95,14 +95,14 @@ def _flavour(driver: dict[str, Any], state: _driver_state.State) -> tuple[str | 
     """Of the loaded module; where none is loaded, of the one on disk."""
     told, line = driver["loaded"]["flavour"], driver["loaded"]["line"]
     if isinstance(told, str):
-        return told, Evidence(nvidia_driver.PROC_VERSION, line)
+        return told, Evidence(nvidia_module.PROC_VERSION, line)
     module = state.module
     if isinstance(module, dict) and (state.loaded is None or module["version"] == state.loaded):
         return module["flavour"], Evidence("modinfo nvidia", f"license: {module['license']}")
     for unread in (told, state.loaded, module):
         if isinstance(unread, Unknown):
             return unread, Evidence(unread.source)
-    return Unknown("the flavour of the module cannot be told", nvidia_driver.PROC_VERSION), Evidence("")
+    return Unknown("the flavour of the module cannot be told", nvidia_module.PROC_VERSION), Evidence("")
 
 
 # ---- branch --------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Remedy,
     Unknown,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver, pci
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_module, pci
 
 # What another kernel driver that holds a GPU means. Source: C20; facts 1.32, 5.13.
 IN_KERNEL = ("nouveau", "nova_core", "nova", "nova_drm")
@@ -95,12 +95,12 @@ def assess_loaded(findings: Findings, driver: dict[str, Any], state: _driver_sta
             "loaded",
             f"The nvidia module {version} is loaded.",
             observed=version,
-            evidence=Evidence(nvidia_driver.PROC_VERSION, driver["loaded"]["line"] or version),
+            evidence=Evidence(nvidia_module.PROC_VERSION, driver["loaded"]["line"] or version),
         )
         return
     log = driver["log"]
     said = log["needs_open"] or log["held"] if isinstance(log, dict) else None
-    evidence = [Evidence(nvidia_driver.SYS_VERSION, "does not exist")]
+    evidence = [Evidence(nvidia_module.SYS_VERSION, "does not exist")]
     # A command that cannot work yet is no cure: what stands in the way comes first.
     remedy = None
     if state.module is None:

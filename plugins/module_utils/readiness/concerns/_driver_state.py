@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Remedy,
     Unknown,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_module
 
 # Packages that ship the libraries, where the files stand in a folder the probe does not know. Source: facts 1.15-1.23.
 LIBRARY_PACKAGES = ("libnvidia-compute", "libcuda1", "libnvidia-ml", "nvidia-driver-cuda-libs", "nvidia-driver-libs")
@@ -47,7 +47,7 @@ def state(driver: dict[str, Any]) -> State:
     module = driver["disk"].get(driver["kernels"]["running"])
     libraries, source = _libraries(driver)
     parts = [
-        (loaded, nvidia_driver.PROC_VERSION),
+        (loaded, nvidia_module.PROC_VERSION),
         (module["version"] if isinstance(module, dict) else module, "on disk, modinfo nvidia"),
         (libraries, source),
     ]
@@ -100,7 +100,7 @@ def assess_consistent(findings: Findings, driver: dict[str, Any], now: State) ->
         mismatch = None
     observed = {"loaded": now.loaded, "disk": now.disk, "libraries": now.libraries, "api_mismatch": mismatch}
     evidence = [
-        Evidence(nvidia_driver.PROC_VERSION, driver["loaded"]["line"]),
+        Evidence(nvidia_module.PROC_VERSION, driver["loaded"]["line"]),
         Evidence("modinfo nvidia", f"version: {now.disk}" if isinstance(now.disk, str) else "no module"),
         Evidence(now.libraries_from or "/usr/lib", str(now.libraries)),
     ]

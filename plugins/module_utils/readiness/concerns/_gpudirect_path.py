@@ -9,11 +9,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _rails
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Evidence, Unknown
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver, verbs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_module, verbs
 
 DMABUF, PEERMEM, HOST = "dmabuf", "peermem", "none"
-# From this kernel on NCCL drives the HCA from the GPU over dma-buf. Source: facts, corrections (GIN).
-GIN_KERNEL = (6, 1)
 
 
 def since(release: str, wanted: tuple[int, int]) -> bool | None:
@@ -28,12 +26,12 @@ def dmabuf(facts: dict[str, Any], found: _rails.Rails | Unknown) -> tuple[str, s
     The kernel's version is not asked: distributions carry it back, and the request itself tells (facts 3.1).
     """
     flavour = facts["driver"]["flavour"]
-    evidence = [Evidence(nvidia_driver.PROC_VERSION, facts["driver"]["line"])]
+    evidence = [Evidence(nvidia_module.PROC_VERSION, facts["driver"]["line"])]
     if isinstance(flavour, Unknown):
         return verbs.UNKNOWN, flavour.reason, evidence
     if flavour is None:
         return verbs.UNKNOWN, "the NVIDIA driver is not loaded, see driver.loaded", evidence
-    if flavour != nvidia_driver.OPEN:
+    if flavour != nvidia_module.OPEN:
         return verbs.NOT_CAPABLE, "The proprietary kernel modules are loaded, which export no dma-buf.", evidence
     if isinstance(found, Unknown):
         return verbs.UNKNOWN, f"the rails are not known: {found.reason}", evidence

@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._gpudirect_path import GIN_KERNEL
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Evidence, Findings, Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import boot, pci
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources.kernels import GIN_KERNEL
 
 DMABUF_KERNEL = (5, 12)
 # Forms whose GPUs share memory with a Grace processor.

@@ -9,7 +9,6 @@ from typing import Any
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _rails
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._gpudirect_path import (
     DMABUF,
-    GIN_KERNEL,
     PEERMEM,
     dmabuf,
     since,
@@ -21,6 +20,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Unknown,
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import peermem, rdma_stack, verbs
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources.kernels import GIN_KERNEL
 
 OFED_NOT_ACTIVE = "ofed_not_active_for_kernel"
 LEGACY = "peermem_legacy_module"

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import (
     cdi,
     container_engine,
-    nvidia_driver,
+    nvidia_module,
     packages,
     pci,
 )
@@ -59,7 +59,7 @@ def collect(node: Node) -> dict[str, Any]:
         "toolkit": _toolkit(node),
         "runtime_there": _runtime_there(node, engine),
         "cdi": cdi.read(node, engine.get("cdi_dirs") or cdi.FOLDERS),
-        "driver": nvidia_driver.loaded(node)["version"],
+        "driver": nvidia_module.loaded(node)["version"],
         "gpus": gpus if isinstance(gpus, Unknown) else sum(device.vendor == "10de" for device in gpus),
         "memlock": _container_engine.read_memlock(node, engine),
     }

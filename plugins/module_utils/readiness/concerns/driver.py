@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
     dkms,
     kernels,
     nvidia_driver,
+    nvidia_module,
     pci,
     systemd,
 )
@@ -49,20 +50,20 @@ def collect(node: Node) -> dict[str, Any]:
     tree = nvidia_driver.CONTAINER_TREE if container is True else ""
     boots = kernels.known(node)
     names = _kernels_in_question(boots)
-    disk = {} if tree else {name: nvidia_driver.on_disk(node, name) for name in names}
+    disk = {} if tree else {name: nvidia_module.on_disk(node, name) for name in names}
     userland = nvidia_driver.userland(node, tree)
     libraries = [] if isinstance(userland, Unknown) else sorted(userland["files"])
     module = disk.get(boots["running"])
     return {
         "gpus": found if isinstance(found, Unknown) else [_gpu(gpu) for gpu in found if gpu.vendor == NVIDIA_VENDOR],
         "tree": tree,
-        "loaded": nvidia_driver.loaded(node),
+        "loaded": nvidia_module.loaded(node),
         "kernels": boots,
         "disk": disk,
         "headers": {name: kernels.headers(node, name) for name in names},
         "dkms": dkms.read(node),
         "userland": userland,
-        "params": nvidia_driver.parameters(node),
+        "params": nvidia_module.parameters(node),
         "packages": {}
         if tree
         else _driver_packages.collect(node, libraries, module["filename"] if isinstance(module, dict) else ""),

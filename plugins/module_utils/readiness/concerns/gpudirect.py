@@ -11,7 +11,6 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _peermem, _rails
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._gpudirect_path import (
     DMABUF,
-    GIN_KERNEL,
     HOST,
     PEERMEM,
     dmabuf,
@@ -29,10 +28,11 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node im
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import (
     infiniband,
     kernel_log,
-    nvidia_driver,
+    nvidia_module,
     peermem,
     verbs,
 )
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources.kernels import GIN_KERNEL
 
 # What the driver says when it refuses a dma-buf for the topology: errno 524 on the other side (facts 3.9).
 _REFUSED = re.compile(r"topology not supported for (?:dma-buf|mapping type FORCE_PCIE)")
@@ -50,12 +50,12 @@ def collect(node: Node) -> dict[str, Any]:
     elif devices:
         asked = verbs.ask(node)
     facts: dict[str, Any] = {
-        "driver": nvidia_driver.loaded(node),
+        "driver": nvidia_module.loaded(node),
         "kernel": node.kernel(),
         "page_size": node.page_size(),
         "verbs": asked,
         "peermem": peermem.collect(node),
-        "options": nvidia_driver.parameters(node),
+        "options": nvidia_module.parameters(node),
         "refused": _refused(node),
     }
     found = _rails.rails({"devices": devices}, [])

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources
     kernel_log,
     kernels,
     modules,
-    nvidia_driver,
+    nvidia_module,
     pci,
 )
 
@@ -96,15 +96,15 @@ def _boot(node: Node, arch: str, gpus: list[dict[str, Any]] | Unknown) -> dict[s
     if (secure or facts["signatures_enforced"]) and facts["nvidia_loaded"] is False and nvidia_here:
         log = kernel_log.read(node)
         facts["refusals"] = log if isinstance(log, Unknown) else log.matching(REFUSED)[-3:]
-        on_disk = modules.on_disk(node, nvidia_driver.MODULE_NAMES)
+        on_disk = modules.on_disk(node, nvidia_module.MODULE_NAMES)
         facts["nvidia_signer"] = on_disk.get("signer", "") if isinstance(on_disk, dict) else on_disk
     return facts
 
 
 def _reboot(node: Node) -> dict[str, Any]:
     """What the next boot would change."""
-    loaded = nvidia_driver.loaded(node)["version"]
-    on_disk = nvidia_driver.on_disk(node, node.kernel()) if isinstance(loaded, str) else None
+    loaded = nvidia_module.loaded(node)["version"]
+    on_disk = nvidia_module.on_disk(node, node.kernel()) if isinstance(loaded, str) else None
     hints = [path for path in ("/run/reboot-required", "/var/run/reboot-required") if node.exists(path) is True]
     packages = node.read("/run/reboot-required.pkgs", 4096) if hints else None
     known = kernels.known(node)

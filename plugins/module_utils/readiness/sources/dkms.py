@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_module
 
 TREE = "/var/lib/dkms"
 LOG_LIMIT = 8 << 20
@@ -54,7 +54,7 @@ def read(node: Node) -> list[dict[str, Any]] | Unknown:
         versions = node.listdir(f"{TREE}/{name}")
         if isinstance(versions, Unknown):
             return versions
-        for version in [item for item in versions or [] if nvidia_driver.VERSION.fullmatch(item)][:8]:
+        for version in [item for item in versions or [] if nvidia_module.VERSION.fullmatch(item)][:8]:
             folder = f"{TREE}/{name}/{version}"
             log = node.read(f"{folder}/build/make.log", LOG_LIMIT)
             if isinstance(log, Unknown):

@@ -8,7 +8,7 @@ import re
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_driver
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import nvidia_module
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources.packages import Package, Packages
 
 # Packages that carry the driver's version to the last digit. Source: facts 1.15 to 1.28 and corrections (version lock).
@@ -54,7 +54,7 @@ def locked(packages: Packages, fabric: bool = False) -> list[Package]:
     for name in sorted(filter(_NAME.fullmatch, packages.by_name)):
         package = packages.by_name[name]
         of_driver = _LOCKED.fullmatch(name) and not _NOT_LOCKED.fullmatch(name)
-        if (of_driver or (fabric and _FABRIC.fullmatch(name))) and nvidia_driver.VERSION.fullmatch(package.upstream):
+        if (of_driver or (fabric and _FABRIC.fullmatch(name))) and nvidia_module.VERSION.fullmatch(package.upstream):
             found.append(package)
     return found
 

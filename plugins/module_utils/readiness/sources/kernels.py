@@ -10,6 +10,8 @@ from typing import Any
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
 
+# From this kernel on NCCL drives the HCA from the GPU over dma-buf. Source: facts, corrections (GIN).
+GIN_KERNEL = (6, 1)
 # What a kernel's name may hold before it goes into a command line that a person copies.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]{0,99}")
 _GRUB_DEFAULT = re.compile(r"^\s*GRUB_DEFAULT=[\"']?([^\"'\n]*)", re.M)
