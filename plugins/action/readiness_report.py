@@ -13,8 +13,10 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_report
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.collection_version import collection_version
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import files, terminal
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.document import document
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.rows import node_row
 
 
 class ActionModule(ActionBase):
@@ -43,16 +45,16 @@ class ActionModule(ActionBase):
         results = {
             host: hostvars.raw_get(host).get(options["variable"]) for host in variables["ansible_play_hosts_all"]
         }
-        rows = [readiness_report.node_row(host, result) for host, result in results.items()]
+        rows = [node_row(host, result) for host, result in results.items()]
         when = datetime.now(UTC)
-        report = readiness_report.document(rows, options["playbook"], when, collection_version())
+        report = document(rows, options["playbook"], when, collection_version())
         # First, so that what the nodes answered is seen also where it cannot be written.
         display = Display()
-        display.display(readiness_report.table(report, max(80, min(140, shutil.get_terminal_size((110, 24)).columns))))
+        display.display(terminal.table(report, max(80, min(140, shutil.get_terminal_size((110, 24)).columns))))
         try:
             # A relative folder means: below the folder in which the command was given.
             folder = Path(options["dir"]).expanduser().absolute()
-            file = readiness_report.write(report, folder, options["playbook"], when)
+            file = files.write(report, folder, options["playbook"], when)
         except (OSError, RuntimeError) as exc:
             result.update(failed=True, msg=f"the report cannot be written below {options['dir']}: {exc}")
             return result

@@ -9,7 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.probe import check_ids
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import readiness_report
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.document import document
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.files import write
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.rows import node_row
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.terminal import cure_command, table
 
 WHEN = datetime(2026, 11, 30, 21, 0, 0, tzinfo=UTC)
 REMEDY = {
@@ -57,8 +60,8 @@ FAILED = probed(
 
 
 def report_of(results):
-    rows = [readiness_report.node_row(host, result) for host, result in results.items()]
-    return readiness_report.document(rows, "probe", WHEN, "0.1.0")
+    rows = [node_row(host, result) for host, result in results.items()]
+    return document(rows, "probe", WHEN, "0.1.0")
 
 
 def test_every_node_has_a_row_and_is_counted():
@@ -78,7 +81,7 @@ def test_every_node_has_a_row_and_is_counted():
 
 @pytest.mark.parametrize("result", [{"readiness": None}, {"readiness": {}}, {"readiness": {"verdict": "fine"}}, {}])
 def test_an_answer_that_is_no_report_is_never_ready(result):
-    assert readiness_report.node_row("a", result)["verdict"] == "not_ready"
+    assert node_row("a", result)["verdict"] == "not_ready"
 
 
 @pytest.mark.parametrize(
@@ -106,21 +109,21 @@ def test_an_answer_that_is_no_report_is_never_ready(result):
     ],
 )
 def test_why_a_probe_broke_is_said_with_what_to_do(result, meaning):
-    row = readiness_report.node_row("a", result)
+    row = node_row("a", result)
     assert meaning in row["reason"]
     assert row["remedy"]["action"]
 
 
 def test_a_hostile_answer_is_harmless_in_report_and_table():
-    row = readiness_report.node_row("a", {"unreachable": True, "msg": "\x1b[2Jgone --password hunter22hunter"})
-    report = readiness_report.document([row], "probe", WHEN, "0.1.0")
-    for text in (json.dumps(report), readiness_report.table(report)):
+    row = node_row("a", {"unreachable": True, "msg": "\x1b[2Jgone --password hunter22hunter"})
+    report = document([row], "probe", WHEN, "0.1.0")
+    for text in (json.dumps(report), table(report)):
         assert "\x1b" not in text
         assert "hunter22" not in text
 
 
 def test_the_table_names_verdict_cause_failures_and_cure():
-    lines = readiness_report.table(report_of({"gpu-01": probed(), "gpu-02": FAILED})).splitlines()
+    lines = table(report_of({"gpu-01": probed(), "gpu-02": FAILED})).splitlines()
     assert lines[0] == "Kimi K3 readiness of 2: 1 ready, 0 degraded, 1 not ready"
     assert lines[2].split() == [
         "gpu-02",
@@ -142,18 +145,18 @@ def test_the_table_names_verdict_cause_failures_and_cure():
 def test_a_command_to_copy_is_never_wrapped():
     command = "systemctl restart " + "x" * 300
     result = probed("not_ready", "gpu.ecc", [check("gpu.ecc", "fail", remedy={**REMEDY, "command": command})])
-    assert any(line.endswith(command) for line in readiness_report.table(report_of({"a": result})).splitlines())
+    assert any(line.endswith(command) for line in table(report_of({"a": result})).splitlines())
 
 
 def test_a_cure_of_the_collection_is_a_playbook_with_its_tag():
     remedy = {**REMEDY, "playbook": "gpufleet.kimi_k3.site", "tag": "nvidia_driver"}
     line = "ansible-playbook gpufleet.kimi_k3.site --limit gpu-02 --tags nvidia_driver"
-    assert readiness_report.cure_command("gpu-02", remedy) == ("run", line)
+    assert cure_command("gpu-02", remedy) == ("run", line)
 
 
 def test_reports_are_never_overwritten_and_latest_is_the_newest(tmp_path):
-    first = readiness_report.write({"n": 1}, tmp_path, "probe", WHEN)
-    second = readiness_report.write({"n": 2}, tmp_path, "probe", WHEN)
+    first = write({"n": 1}, tmp_path, "probe", WHEN)
+    second = write({"n": 2}, tmp_path, "probe", WHEN)
     assert first != second
     assert json.loads(first.read_text()) == {"n": 1}
     assert json.loads((tmp_path / "latest" / "readiness.json").read_text()) == {"n": 2}
@@ -163,13 +166,13 @@ def test_a_folder_in_the_place_of_latest_is_not_removed(tmp_path):
     (tmp_path / "latest").mkdir()
     (tmp_path / "latest" / "mine").write_text("keep")
     with pytest.raises(FileExistsError, match="latest"):
-        readiness_report.write({}, tmp_path, "probe", WHEN)
+        write({}, tmp_path, "probe", WHEN)
     assert (tmp_path / "latest" / "mine").read_text() == "keep"
 
 
 def test_a_degraded_node_says_what_degrades_it():
     warnings = [check(check_id, "warn", remedy=REMEDY) for check_id in check_ids()[:5]]
-    lines = readiness_report.table(report_of({"a": probed("degraded", None, warnings)})).splitlines()
+    lines = table(report_of({"a": probed("degraded", None, warnings)})).splitlines()
     assert [line.split()[1:3] for line in lines[3:6]] == [[check_id, "(warn):"] for check_id in check_ids()[:3]]
     assert lines[6].split() == ["why", "and", "2", "more"]
 
@@ -220,7 +223,7 @@ def test_an_answer_that_is_not_the_probes_is_a_broken_row_and_spoils_no_other(re
     assert (evil_row["state"], evil_row["verdict"]) == ("broken", "not_ready")
     assert "form of a report" in evil_row["reason"]
     assert good_row["verdict"] == "ready"
-    assert readiness_report.table(report).replace("\n", "").isprintable()
+    assert table(report).replace("\n", "").isprintable()
 
 
 def test_texts_of_a_node_are_harmless_in_the_table_also_where_its_answer_is_sound():
@@ -229,4 +232,4 @@ def test_texts_of_a_node_are_harmless_in_the_table_also_where_its_answer_is_soun
     report = report_of({"a": answer})
     assert report["nodes"][0]["state"] == "probed"
     assert "\\u001b" not in json.dumps(report)
-    assert readiness_report.table(report).replace("\n", "").isprintable()
+    assert table(report).replace("\n", "").isprintable()

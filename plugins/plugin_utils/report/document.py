@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The report of a run as one document; docs/readiness.schema.json tells its form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import SCHEMA_VERSION, VERDICTS
+
+
+def document(rows: Iterable[dict[str, Any]], playbook: str, when: datetime, version: str) -> dict[str, Any]:
+    """The report: schema, generated (UTC), collection, playbook, summary (nodes by verdict), nodes."""
+    nodes = list(rows)
+    summary = {verdict: sum(1 for node in nodes if node["verdict"] == verdict) for verdict in VERDICTS}
+    return {
+        "schema": SCHEMA_VERSION,
+        "generated": when.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "collection": version,
+        "playbook": playbook,
+        "summary": {"nodes": len(nodes), **summary},
+        "nodes": nodes,
+    }
