@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +49,15 @@ Match LocalAddress 127.0.0.0/8
 class Nodes:
     """A context: inside it ``count`` nodes answer, and ``inventory(n)`` is an inventory of the first n of them."""
 
-    def __init__(self, folder: Path, count: int, interpreter: str | None = None) -> None:
-        """``folder``: empty and private, with a short path (sockets); ``interpreter``: the nodes' Python."""
+    def __init__(self, folder: Path, count: int, interpreter: str | None = None, stuck: Sequence[int] = ()) -> None:
+        """``folder``: empty and private, with a short path (sockets); ``interpreter``: the nodes' Python.
+
+        ``stuck``: numbers, from 0, of nodes that let one log in and then do nothing.
+        """
         self.folder = folder
         self.addresses = [f"127.77.{number // 250}.{number % 250 + 1}" for number in range(count)]
         self.interpreter = interpreter
+        self.stuck = [self.addresses[number] for number in stuck]
         self.user = getpass.getuser()
         self.port = _free_port()
         self.server: subprocess.Popen[bytes] | None = None
@@ -66,7 +71,10 @@ class Nodes:
             )
         key = " ".join((self.folder / "host_key.pub").read_text(encoding="utf-8").split()[:2])
         self._write("known_hosts", "".join(f"[{address}]:{self.port} {key}\n" for address in self.addresses))
-        config = self._write("sshd_config", CONFIG.format(port=self.port, folder=self.folder, user=self.user))
+        text = CONFIG.format(port=self.port, folder=self.folder, user=self.user)
+        if self.stuck:
+            text += f"Match LocalAddress {','.join(self.stuck)}\n    ForceCommand sleep 3600\n"
+        config = self._write("sshd_config", text)
         (self.folder / "cp").mkdir()
         run_sshd = Path("/run/sshd")
         if os.geteuid() == 0 and not run_sshd.exists():
