@@ -8,7 +8,7 @@ override LIMIT := $(value LIMIT)
 override ARGS := $(value ARGS)
 export INVENTORY LIMIT ARGS
 
-.PHONY: help setup probe test lint unit sanity molecule bench docs lock clean
+.PHONY: help setup probe test lint unit reports sanity molecule bench docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,7 +21,7 @@ setup:  ## Make .venv from requirements.lock (Python 3.12 to 3.14)
 probe:  ## Say whether nodes can serve Kimi K3, and why not; changes nothing
 	@scripts/probe
 
-test:  ## Run lint, unit, sanity and molecule; a summary at the end
+test:  ## Run lint, unit, reports, sanity and molecule; a summary at the end
 	@scripts/test
 
 lint:  ## ansible-lint, yamllint, ruff and mypy
@@ -30,13 +30,16 @@ lint:  ## ansible-lint, yamllint, ruff and mypy
 unit:  ## pytest in the clone
 	@scripts/unit
 
+reports:  ## Reports in Chromium, promtool and xmllint
+	@scripts/reports
+
 sanity:  ## ansible-test on the built collection, on each supported ansible-core and Python; install and run it
 	@scripts/sanity
 
 molecule:  ## Roles and playbooks on real systemd nodes in containers
 	@scripts/molecule
 
-bench:  ## Measure the probe on many nodes
+bench:  ## Measure, on many nodes: the probe, fleet checks and reports, an outage
 	@scripts/bench
 
 docs:  ## Write the generated documentation anew

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "collections"))
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import checks as tables  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract  # noqa: E402
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.table import FLEET_CHECKS  # noqa: E402
 
 GENERATED = "<!-- Written by `make docs` from {source}; change it there. -->\n"
 MACHINES = {"any": "every machine", "gpu": "machines with GPUs", "nvidia": "machines with NVIDIA GPUs"}
@@ -66,6 +67,28 @@ short references in the column *source* stand for is told in [sources.md](source
                     )
                 )
             )
+    return "".join(parts) + fleet_checks()
+
+
+def fleet_checks() -> str:
+    """The part of docs/checks.md on what only all nodes together can tell."""
+    parts = [
+        """
+## fleet
+
+What only all nodes together can tell; from `plugins/plugin_utils/fleet/table.py`. A check answers once for each of its
+scopes and names the nodes it blames. The majority is what more than half of a scope's nodes have, those that are not
+known counted among them; where there is none, all are named. *Blocking*: an unknown answer keeps the fleet from being
+ready. With `node_readiness_gate` a blocking check also fails the nodes it blames.
+
+""",
+        row(("id", "decides", "scope", "required", "cure", "blocking", "source")),
+        row(["---"] * 7),
+    ]
+    for spec in FLEET_CHECKS:
+        cure = spec.remedy.action + (f" ({spec.remedy.disruptive})" if spec.remedy.disruptive != "none" else "")
+        blocking = "yes" if spec.blocking else "no"
+        parts.append(row((f"`{spec.id}`", spec.decides, spec.scope, spec.required, cure, blocking, spec.source)))
     return "".join(parts)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shutil
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.collection_version import collection_version
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.declared import declared_of
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.readiness import blamed
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import files, terminal
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.document import document
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.rows import node_row
@@ -27,7 +30,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Result: report (path of readiness.json), summary (nodes by verdict)."""
+        """Result: report (path of readiness.json), summary (nodes by verdict), fleet (verdict, cause, blamed)."""
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(
             {
@@ -41,13 +44,14 @@ class ActionModule(ActionBase):
             return result
         variables = task_vars or {}
         hostvars = variables["hostvars"]
-        # As they are, not through the template engine: results hold no templates, and thousands of texts each.
-        results = {
-            host: hostvars.raw_get(host).get(options["variable"]) for host in variables["ansible_play_hosts_all"]
-        }
-        rows = [node_row(host, result) for host, result in results.items()]
+        rows, declared = [], {}
+        for host in variables["ansible_play_hosts_all"]:
+            # As they are, not through the template engine: results hold no templates, and thousands of texts each.
+            raw = hostvars.raw_get(host)
+            rows.append(node_row(host, raw.get(options["variable"])))
+            declared[host] = declared_of(raw, partial(hostvars.__getitem__, host))
         when = datetime.now(UTC)
-        report = document(rows, options["playbook"], when, collection_version())
+        report = document(rows, options["playbook"], when, collection_version(), declared)
         # First, so that what the nodes answered is seen also where it cannot be written.
         display = Display()
         display.display(terminal.table(report, max(80, min(140, shutil.get_terminal_size((110, 24)).columns))))
@@ -60,4 +64,6 @@ class ActionModule(ActionBase):
             return result
         display.display(f"report: {file}")
         result.update(changed=False, report=str(file), summary=report["summary"])
+        fleet = report["fleet"]
+        result["fleet"] = {"verdict": fleet["verdict"], "root_cause": fleet["root_cause"], "blamed": blamed(fleet)}
         return result

@@ -74,7 +74,7 @@ readiness:
     schema:
       description: Version of the report's form.
       type: str
-      sample: "1.0"
+      sample: "1.1"
     verdict:
       description: V(ready), V(degraded) (warnings, skips or optional things unread) or V(not_ready).
       type: str

@@ -36,6 +36,9 @@ DECLARED = {
     "k3_data_interface": "data_interface",
     "k3_gpudirect_path": "gpudirect_path",
 }
+# Further declared names that are no key of `require`: the node never needs them, the fleet checks group by them.
+NAMES = ("k3_deployment",)
+NAME_ALLOWED = "a name of at most 64 letters, digits and . _ : @ -, quoted where it is a number, or empty"
 
 
 def _boolean(value: Any) -> str:
@@ -74,7 +77,12 @@ VARIABLES: dict[str, Callable[[Any], str]] = {
     FOLDER: _folder,
 }
 # Set by the role and its playbooks, not by a user.
-INTERNAL = ("node_readiness_preflight", "node_readiness_result", "node_readiness_playbook_name")
+INTERNAL = (
+    "node_readiness_preflight",
+    "node_readiness_result",
+    "node_readiness_report",
+    "node_readiness_playbook_name",
+)
 DICTIONARIES = ("node_readiness_require", "node_readiness_require_host", "node_readiness_skip")
 
 
@@ -121,18 +129,18 @@ def _host_faults(variables: Mapping[str, Any]) -> list[str]:
         if name.startswith(PREFIX) and name not in (*known, *INTERNAL)
     ]
     found += [
-        f"there is no variable {shown(name)}; {nearest(name, DECLARED)}"
+        f"there is no variable {shown(name)}; {nearest(name, (*DECLARED, *NAMES))}"
         for name in variables
-        if name.startswith("k3_") and name not in DECLARED and _misspelt(name)
+        if name.startswith("k3_") and name not in (*DECLARED, *NAMES) and _misspelt(name)
     ]
-    for name in (*known, *DECLARED):
+    for name in (*known, *DECLARED, *NAMES):
         if name in variables:
             found += _value_faults(name, variables)
     return found
 
 
 def _misspelt(name: str) -> bool:
-    return bool(difflib.get_close_matches(name, DECLARED, 1, MISSPELT))
+    return bool(difflib.get_close_matches(name, (*DECLARED, *NAMES), 1, MISSPELT))
 
 
 def _value_faults(name: str, variables: Mapping[str, Any]) -> list[str]:
@@ -141,6 +149,9 @@ def _value_faults(name: str, variables: Mapping[str, Any]) -> list[str]:
         value = variables[name]
     except AnsibleError as exc:
         return [f"{name} cannot be evaluated: {str(exc).splitlines()[0]}"]
+    if name in NAMES:
+        allowed = "" if isinstance(value, str) and (value == "" or contract.NAME.fullmatch(value)) else NAME_ALLOWED
+        return [f"{name}: {shown(value)} is not allowed; allowed: {allowed}"] if allowed else []
     if name in VARIABLES:
         allowed = VARIABLES[name](value)
         return [f"{name}: {shown(value)} is not allowed; allowed: {allowed}"] if allowed else []

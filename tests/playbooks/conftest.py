@@ -42,6 +42,8 @@ def play(tmp_path):
             cmdline="--check" if check else None,
             envvars={"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": search_path},
             quiet=True,
+            # Else a run that follows in the same test would be given the variables and --check of the one before.
+            suppress_env_files=True,
         )
         return Run(finished.rc, list(finished.events), reports)
 

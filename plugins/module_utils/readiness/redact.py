@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
 MASK = "********"
 # Longer texts are cut before they are searched: a file of a hostile node must not cost minutes.
 SEARCHED = 8192
+# Short texts are looked at once: thousands of nodes tell the same names, words and sentences over and over.
+REMEMBERED = 256
 
 # A name that ends in a word for a secret, and its value in any of the shapes command lines, environments, JSON and
 # YAML give it: --api-key VALUE, HF_TOKEN=VALUE, "password": "VALUE".
@@ -75,6 +78,18 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 
 def redact(text: str) -> str:
     """``text`` with secrets masked and control characters shown as ``?``."""
+    # Of Ansible's own kinds of text none is remembered: it would be given in the place of a plain one equal to it.
+    if type(text) is str and len(text) <= REMEMBERED:
+        return _remembered(text)
+    return _redacted(text)
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _remembered(text: str) -> str:
+    return _redacted(text)
+
+
+def _redacted(text: str) -> str:
     # A report holds thousands of texts and hardly a secret: one cheap look spares most of them the dear ones.
     small = text.lower()
     if any(word in small for word in _SUSPECT):

@@ -4,16 +4,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import SCHEMA_VERSION, VERDICTS
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.readiness import judged
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.survey import survey
 
 
-def document(rows: Iterable[dict[str, Any]], playbook: str, when: datetime, version: str) -> dict[str, Any]:
-    """The report: schema, generated (UTC), collection, playbook, summary (nodes by verdict), nodes."""
-    nodes = list(rows)
+def document(
+    rows: Iterable[dict[str, Any]],
+    playbook: str,
+    when: datetime,
+    version: str,
+    declared: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """The report: schema, generated (UTC), collection, playbook, summary (nodes by verdict), fleet, nodes.
+
+    ``declared``: ``{host: {"deployment", "nvlink_domain", "nvlink_partition"}}``, what the inventory says of where a
+    node belongs; each row gets its ``place`` from it and from what the nodes observed.
+    """
+    found = survey(list(rows), declared or {})
+    nodes = [{"host": member.host, "place": member.place(), **member.row} for member in found.members]
     summary = {verdict: sum(1 for node in nodes if node["verdict"] == verdict) for verdict in VERDICTS}
     return {
         "schema": SCHEMA_VERSION,
@@ -21,5 +34,6 @@ def document(rows: Iterable[dict[str, Any]], playbook: str, when: datetime, vers
         "collection": version,
         "playbook": playbook,
         "summary": {"nodes": len(nodes), **summary},
+        "fleet": judged(found),
         "nodes": nodes,
     }

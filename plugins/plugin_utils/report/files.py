@@ -7,30 +7,63 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import html, junit, prometheus
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.difference import difference
+
 
 def write(report: Mapping[str, Any], folder: Path, playbook: str, when: datetime) -> Path:
-    """Write readiness.json into a new folder ``<time>-<playbook>`` below ``folder`` and point ``latest`` to it.
+    """Write the report into a new folder ``<time>-<playbook>`` below ``folder`` and point ``latest`` to it.
 
-    An earlier report is never overwritten; a run that dies half-way leaves ``latest`` as it was. Raises OSError.
+    The folder holds readiness.json (its path is the answer), readiness.junit.xml, readiness.prom and readiness.html.
+    The page tells the difference to the report ``latest`` pointed to before, whatever playbook wrote that one: after
+    a cure it is the other playbook's report that one wants to compare with. An earlier report is never overwritten;
+    a run that dies half-way leaves ``latest`` as it was. Raises OSError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{when.strftime('%Y%m%dT%H%M%SZ')}-{playbook}"
+    earlier, note = _earlier(folder / "latest")
+    changes = difference(earlier, report) if earlier is not None else None
+    target = _new_folder(folder, f"{when.strftime('%Y%m%dT%H%M%SZ')}-{playbook}")
+    file = target / "readiness.json"
+    _write(file, (json.dumps(report, indent=1, sort_keys=False, ensure_ascii=True), "\n"))
+    _write(target / "readiness.junit.xml", junit.chunks(report))
+    _write(target / "readiness.prom", prometheus.chunks(report))
+    _write(target / "readiness.html", html.chunks(report, changes, note))
+    _point(folder / "latest", target.name)
+    return file
+
+
+def _earlier(latest: Path) -> tuple[dict[str, Any] | None, str]:
+    """The report that ``latest`` points to; or None, and why there is nothing to compare with."""
+    if not latest.is_symlink():
+        return None, "This is the first report in its folder: there is none to compare with."
+    name = latest.readlink().name
+    try:
+        report = json.loads((latest / "readiness.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as exc:
+        return None, f"The earlier report, {name}, cannot be read, so there is nothing to compare with: {exc}"
+    if not isinstance(report, dict) or not isinstance(report.get("nodes"), list):
+        return None, f"The earlier report, {name}, does not have the form of one, so there is nothing to compare with."
+    return report, ""
+
+
+def _new_folder(folder: Path, stem: str) -> Path:
     for number in range(1000):
         target = folder / (stem if not number else f"{stem}.{number}")
         with contextlib.suppress(FileExistsError):
             target.mkdir()
-            break
-    else:
-        raise FileExistsError(f"{folder} already holds a thousand reports of this second")
-    file = target / "readiness.json"
-    file.write_text(json.dumps(report, indent=1, sort_keys=False, ensure_ascii=True) + "\n", encoding="utf-8")
-    _point(folder / "latest", target.name)
-    return file
+            return target
+    raise FileExistsError(f"{folder} already holds a thousand reports of this second")
+
+
+def _write(file: Path, chunks: Iterable[str]) -> None:
+    # A node may have sent half of a character (a lone surrogate), which UTF-8 cannot hold: written as its number.
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:
+        handle.writelines(chunks)
 
 
 def _point(link: Path, target: str) -> None:

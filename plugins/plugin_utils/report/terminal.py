@@ -1,11 +1,11 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""The report for a terminal: a line a node, why, and what cures it."""
+"""The report for a terminal: the fleet, the causes where nodes are many, a line a node, why, and what cures it."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
@@ -15,6 +15,18 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     VERDICTS,
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import folding
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.cells import (
+    ON_NODE,
+    cure_command,
+    cure_lines,
+    cut,
+    disruption,
+    examples,
+    name_width,
+    wrapped,
+)
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.fleet_section import fleet_lines
 
 # Reasons shown of a node that is only degraded.
 DEGRADERS = 3
@@ -22,22 +34,63 @@ MARKS = {READY: "ready", DEGRADED: "degraded", NOT_READY: "NOT READY"}
 
 
 def table(report: Mapping[str, Any], width: int = 110) -> str:
-    """The report for a terminal, without colour: a line a node, and below it why and what cures it."""
+    """The report for a terminal, without colour.
+
+    A line a node, and below it why and what cures it. From more than folding.SHOWN nodes on it folds: first what
+    keeps how many nodes from being ready, with the cure, then the worst nodes. Before both: what the fleet checks say.
+    """
     nodes = sorted(report["nodes"], key=lambda node: (-VERDICTS.index(node["verdict"]), node["host"]))
     summary = report["summary"]
     lines = [
         "Kimi K3 readiness of {nodes}: {ready} ready, {degraded} degraded, {not_ready} not ready".format(**summary)
     ]
-    name_width = min(40, max([len("NODE"), *(len(redact(node["host"])) for node in nodes)]))
-    cause_width = max([len("ROOT CAUSE"), *(len(node["root_cause"] or "-") for node in nodes)])
-    row = f"{{:<{name_width}}}  {{:<9}}  {{:<{cause_width}}}  {{}}"
-    lines.append(row.format("NODE", "VERDICT", "ROOT CAUSE", "FAILING CHECKS"))
-    for node in nodes:
-        host = redact(node["host"])
-        host = host if len(host) <= name_width else host[: name_width - 1] + "…"
-        lines.append(row.format(host, MARKS[node["verdict"]], node["root_cause"] or "-", _failing_text(node)).rstrip())
-        lines += _explanation(node, width)
+    said: set[str] = set()
+    lines += fleet_lines(report, width, said)
+    if len(nodes) <= folding.SHOWN:
+        return "\n".join(lines + _node_lines(nodes, width))
+    worst = folding.worst(nodes)
+    shown = worst[: folding.SHOWN]
+    lines += _cause_lines(folding.causes(nodes), width, said)
+    if shown:
+        lines += ["", f"The worst {len(shown)} of {len(worst)} nodes that are not ready or degraded"]
+        lines += _node_lines(shown, width, said)
+    left = Counter(node["verdict"] for node in nodes) - Counter(node["verdict"] for node in shown)
+    told = ", ".join(f"{left[verdict]} {MARKS[verdict].lower()}" for verdict in reversed(VERDICTS) if left[verdict])
+    if told:
+        lines += wrapped("", f"Not listed: {told}. readiness.html and readiness.json hold every node.", width)
     return "\n".join(lines)
+
+
+def _node_lines(nodes: Sequence[Mapping[str, Any]], width: int, said: set[str] | None = None) -> list[str]:
+    """The table of nodes; a cure in ``said`` stands above already and is not told again."""
+    node_width = name_width("NODE", (node["host"] for node in nodes))
+    cause_width = max([len("ROOT CAUSE"), *(len(node["root_cause"] or "-") for node in nodes)])
+    row = f"{{:<{node_width}}}  {{:<9}}  {{:<{cause_width}}}  {{}}"
+    lines = [row.format("NODE", "VERDICT", "ROOT CAUSE", "FAILING CHECKS")]
+    for node in nodes:
+        host = cut(node["host"], node_width)
+        lines.append(row.format(host, MARKS[node["verdict"]], node["root_cause"] or "-", _failing_text(node)).rstrip())
+        lines += _explanation(node, width, said)
+    return lines
+
+
+def _cause_lines(causes: Sequence[folding.Cause], width: int, said: set[str]) -> list[str]:
+    if not causes:
+        return []
+    shown = causes[: folding.SHOWN]
+    cause_width = max([len("CAUSE"), *(len(cause.name) for cause in shown)])
+    row = f"{{:<{cause_width}}}  {{:<9}}  {{:>5}}  {{}}"
+    lines = [row.format("CAUSE", "VERDICT", "NODES", "FOR EXAMPLE")]
+    for cause in shown:
+        hosts = sorted(node["host"] for node in cause.nodes)
+        lines.append(row.format(cause.name, MARKS[cause.verdict], len(cause.nodes), examples(hosts)))
+        lines += cure_lines(cause.remedy, width, said)
+        if cause.others:
+            lines.append(f"    cure     another one for {cause.others} of them: see readiness.html")
+    if len(causes) > len(shown):
+        rest = sum(len(cause.nodes) for cause in causes[len(shown) :])
+        lines.append(f"and {len(causes) - len(shown)} more causes, of {rest} nodes: see readiness.html")
+    return lines
 
 
 def _failing_text(node: Mapping[str, Any]) -> str:
@@ -55,16 +108,17 @@ def _failing_text(node: Mapping[str, Any]) -> str:
     return "; ".join(part for part in (shown, ", ".join(rest)) if part) or "-"
 
 
-def _explanation(node: Mapping[str, Any], width: int) -> list[str]:
+def _explanation(node: Mapping[str, Any], width: int, said: set[str] | None) -> list[str]:
     if not node["reason"]:
         return _degraders(node, width)
-    lines = _wrapped("    why      ", redact(node["reason"]), width)
+    lines = wrapped("    why      ", redact(node["reason"]), width)
     remedy = node["remedy"]
     if remedy:
-        disruption = "" if remedy["disruptive"] == "none" else f" ({remedy['disruptive']})"
-        lines += _wrapped("    cure     ", redact(remedy["action"]) + disruption, width)
+        told = said is not None and remedy["action"] in said
+        if not told:
+            lines += wrapped("    cure     ", redact(remedy["action"]) + disruption(remedy), width)
         label, command = cure_command(node["host"], remedy)
-        if command:
+        if command and not (told and label == ON_NODE):
             # Never wrapped: it is there to be copied.
             lines.append(f"    {label:<7}  {command}")
     return lines
@@ -75,22 +129,7 @@ def _degraders(node: Mapping[str, Any], width: int) -> list[str]:
     found = [check for check in node["checks"] if check["status"] in ("warn", "unknown", "skipped")]
     lines = []
     for check in found[:DEGRADERS]:
-        lines += _wrapped("    why      ", f"{check['id']} ({check['status']}): {redact(check['reason'])}", width)
+        lines += wrapped("    why      ", f"{check['id']} ({check['status']}): {redact(check['reason'])}", width)
     if len(found) > DEGRADERS:
         lines.append(f"    why      and {len(found) - DEGRADERS} more")
     return lines
-
-
-def cure_command(host: str, remedy: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Where to run it (``run`` here, ``as root`` on the node) and the line to copy, None where there is none.
-
-    The playbook with its tag where the collection cures it, else the command of the remedy.
-    """
-    if remedy.get("playbook"):
-        tags = f" --tags {remedy['tag']}" if remedy.get("tag") else ""
-        return "run", f"ansible-playbook {remedy['playbook']} --limit {host}{tags}"
-    return "as root", redact(remedy["command"]) if remedy.get("command") else None
-
-
-def _wrapped(head: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * len(head)) or [head.rstrip()]

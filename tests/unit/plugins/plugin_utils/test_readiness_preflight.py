@@ -25,6 +25,8 @@ def fault_of(variables, host="gpu-01"):
         {"node_readiness_require": {"gpu_count": 8}, "node_readiness_require_host": {"data_interface": "bond0"}},
         {"node_readiness_skip": {"network.mtu": "Measured by the site."}},
         {"k3_nvlink_partition": 0},
+        {"k3_deployment": "k3-a"},
+        {"k3_deployment": ""},
         {"k3_rdma_hcas": ["mlx5_0"]},
         {"node_readiness_report_dir": "~/reports"},
     ],
@@ -50,6 +52,11 @@ def test_what_is_right_passes(variables):
         ({"node_readiness_skip": {"network.mtu": ""}}, "a sentence that says why"),
         ({"k3_rail_isolated": "perhaps"}, "k3_rail_isolated: require.rail_isolated: 'perhaps'"),
         ({"k3_rdma_hcas": "mlx5_0"}, "a list of device names"),
+        ({"k3_deployment": 3}, "allowed: a name of at most 64"),
+        ({"k3_deployment": None}, "allowed: a name of at most 64"),
+        ({"k3_deployment": ["k3-a"]}, "allowed: a name of at most 64"),
+        ({"k3_deployment": "k3 a"}, "allowed: a name of at most 64"),
+        ({"k3_deployment": "<script>"}, "allowed: a name of at most 64"),
     ],
 )
 def test_what_is_wrong_is_named_with_host_variable_value_and_what_is_allowed(variables, words):
@@ -112,17 +119,19 @@ def test_a_run_has_one_folder(tmp_path):
     assert faults(variables)[0].endswith("allowed: one folder for all hosts")
 
 
-@pytest.mark.parametrize("name", ["k3_rail_isolatd", "k3_nvlink_domian"])
+@pytest.mark.parametrize("name", ["k3_rail_isolatd", "k3_nvlink_domian", "k3_deploymnet"])
 def test_a_misspelt_declaration_is_refused(name):
     assert "did you mean k3_" in fault_of({name: "x"})
 
 
-@pytest.mark.parametrize("name", ["k3_deployment", "k3_quarantined_hosts", "k3_image_digest", "k3_launch_port"])
+@pytest.mark.parametrize("name", ["k3_quarantined_hosts", "k3_image_digest", "k3_launch_port"])
 def test_what_other_roles_call_their_own_is_left_alone(name):
     assert fault_of({name: "x"}) is None
 
 
 def test_the_roles_own_variables_are_not_given_by_hand():
-    assert internal_faults({"node_readiness_result": {}, "node_readiness_gate": True}) == [
-        "node_readiness_result: it is not allowed with -e; allowed: nothing, the role sets it"
+    given = {"node_readiness_result": {}, "node_readiness_report": {}, "node_readiness_gate": True}
+    assert internal_faults(given) == [
+        f"{name}: it is not allowed with -e; allowed: nothing, the role sets it"
+        for name in ("node_readiness_result", "node_readiness_report")
     ]

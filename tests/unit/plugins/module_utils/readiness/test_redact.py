@@ -89,3 +89,13 @@ def test_a_huge_text_is_cut_before_it_is_searched(text):
 def test_a_huge_text_is_not_cut_through_a_secret(length):
     masked = "--token " + "m" * length
     assert SECRET[:8] not in redact_all(f"{masked} --api-key {SECRET} and more of it " + "z" * 9000, 600)
+
+
+def test_a_text_of_another_kind_is_never_given_in_the_place_of_a_plain_one():
+    class Tagged(str):
+        """Equal to a plain text, and yet another thing: templates trust some of Ansible's."""
+
+        __slots__ = ()
+
+    assert type(redact(Tagged("a word nobody said before"))) is Tagged
+    assert type(redact("a word nobody said before")) is str

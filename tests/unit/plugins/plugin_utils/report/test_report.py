@@ -155,18 +155,18 @@ def test_a_cure_of_the_collection_is_a_playbook_with_its_tag():
 
 
 def test_reports_are_never_overwritten_and_latest_is_the_newest(tmp_path):
-    first = write({"n": 1}, tmp_path, "probe", WHEN)
-    second = write({"n": 2}, tmp_path, "probe", WHEN)
+    reports = [report_of({host: probed()}) for host in ("a", "b")]
+    first, second = (write(report, tmp_path, "probe", WHEN) for report in reports)
     assert first != second
-    assert json.loads(first.read_text()) == {"n": 1}
-    assert json.loads((tmp_path / "latest" / "readiness.json").read_text()) == {"n": 2}
+    assert json.loads(first.read_text()) == reports[0]
+    assert json.loads((tmp_path / "latest" / "readiness.json").read_text()) == reports[1]
 
 
 def test_a_folder_in_the_place_of_latest_is_not_removed(tmp_path):
     (tmp_path / "latest").mkdir()
     (tmp_path / "latest" / "mine").write_text("keep")
     with pytest.raises(FileExistsError, match="latest"):
-        write({}, tmp_path, "probe", WHEN)
+        write(report_of({"a": probed()}), tmp_path, "probe", WHEN)
     assert (tmp_path / "latest" / "mine").read_text() == "keep"
 
 
