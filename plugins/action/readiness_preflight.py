@@ -9,7 +9,12 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import faults, gated, internal_faults
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.readiness_preflight import (
+    faults,
+    gated,
+    internal_faults,
+    peers,
+)
 
 
 class ActionModule(ActionBase):
@@ -31,5 +36,5 @@ class ActionModule(ActionBase):
         if found:
             result.update(failed=True, msg="\n".join(found))
         else:
-            result.update(changed=False, nodes=len(hosts), gated=gated(of_host))
+            result.update(changed=False, nodes=len(hosts), gated=gated(of_host), peers=peers(of_host))
         return result

@@ -14,6 +14,8 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import peers
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.collection_version import collection_version
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.declared import declared_of
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.readiness import blamed
@@ -44,12 +46,24 @@ class ActionModule(ActionBase):
             return result
         variables = task_vars or {}
         hostvars = variables["hostvars"]
-        rows, declared = [], {}
+        rows: list[dict[str, Any]] = []
+        declared, plans, tests, expired = {}, {}, {}, set()
         for host in variables["ansible_play_hosts_all"]:
             # As they are, not through the template engine: results hold no templates, and thousands of texts each.
             raw = hostvars.raw_get(host)
-            rows.append(node_row(host, raw.get(options["variable"])))
+            row = node_row(host, raw.get(options["variable"]))
+            row["facts"] = {name: facts for name, facts in row["facts"].items() if name != peers.CONCERN}
+            plans[host] = raw.get("node_readiness_peer_plan") or {}
+            tests[host] = raw.get("node_readiness_peers")
+            if (raw.get("node_readiness_peer_end") or {}).get("ended") is False:
+                expired.add(host)
+            rows.append(row)
             declared[host] = declared_of(raw, partial(hostvars.__getitem__, host))
+        for row in rows:
+            host = row["host"]
+            tried, untried = (plans[host].get(part, {}).get(host, []) for part in ("peers", "untried"))
+            if tried or untried:
+                row["facts"][peers.CONCERN] = redact_all(peers.facts(tests[host], tried, untried, expired))
         when = datetime.now(UTC)
         report = document(rows, options["playbook"], when, collection_version(), declared)
         # First, so that what the nodes answered is seen also where it cannot be written.

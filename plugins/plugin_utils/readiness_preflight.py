@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -54,6 +55,28 @@ def _seconds(value: Any) -> str:
     return "" if 1 <= number <= 600 else "seconds from 1 to 600"
 
 
+def _is_port(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65535
+
+
+def _ports(value: Any) -> str:
+    right = isinstance(value, list) and all(_is_port(port) for port in value)
+    return "" if right else "a list of ports, whole numbers from 1 to 65535"
+
+
+def _address(value: Any) -> str:
+    try:
+        right = value == "" or bool(ipaddress.ip_address(value))
+    except ValueError:
+        right = False
+    return "" if right else "an IPv4 or IPv6 address of the node, or empty for that of its data interface"
+
+
+def _attempt(value: Any) -> str:
+    right = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 60
+    return "" if right else "seconds, a number above 0 and at most 60"
+
+
 def _folder(value: Any) -> str:
     """Told before the nodes are asked: a fleet's answers must not be lost for want of a place."""
     allowed = "the path of a folder on the control node that is there or can be made"
@@ -74,6 +97,10 @@ FOLDER = "node_readiness_report_dir"
 VARIABLES: dict[str, Callable[[Any], str]] = {
     "node_readiness_timeout": _seconds,
     "node_readiness_gate": _boolean,
+    "node_readiness_peer_test": _boolean,
+    "node_readiness_peer_ports": _ports,
+    "node_readiness_peer_address": _address,
+    "node_readiness_peer_timeout": _attempt,
     FOLDER: _folder,
 }
 # Set by the role and its playbooks, not by a user.
@@ -81,6 +108,10 @@ INTERNAL = (
     "node_readiness_preflight",
     "node_readiness_result",
     "node_readiness_report",
+    "node_readiness_peer_listener",
+    "node_readiness_peer_plan",
+    "node_readiness_peers",
+    "node_readiness_peer_end",
     "node_readiness_playbook_name",
 )
 DICTIONARIES = ("node_readiness_require", "node_readiness_require_host", "node_readiness_skip")
@@ -113,6 +144,11 @@ def internal_faults(extra: Mapping[str, Any]) -> list[str]:
 def gated(variables: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether any node asks for the gate; where none does, its task need not be run for each of them."""
     return any(boolean(values.get("node_readiness_gate", False), strict=False) for values in variables.values())
+
+
+def peers(variables: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the nodes shall try each other's ports: for all of them as soon as one asks, for it takes both ends."""
+    return any(boolean(values.get("node_readiness_peer_test", False), strict=False) for values in variables.values())
 
 
 def _named(hosts: list[str]) -> str:

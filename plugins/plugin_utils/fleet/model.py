@@ -52,11 +52,12 @@ class Spec:
     without: str
     judge: Callable[[Spec, Survey], list[Answer]]
     blocking: bool = True
+    concern: str = CONCERN
 
     @property
     def id(self) -> str:
-        """As it stands in reports: ``fleet.driver``."""
-        return f"{CONCERN}.{self.name}"
+        """As it stands in reports: ``fleet.driver``, ``network.peer_tcp``."""
+        return f"{self.concern}.{self.name}"
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Check
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import root_cause, verdict
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import FAIL, UNKNOWN, Check
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.verdict import blocks, verdict
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.model import WHOLE_RUN, Answer, not_applicable
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.survey import Survey, survey
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.table import FLEET_CHECKS
@@ -29,7 +29,13 @@ def judged(found: Survey) -> dict[str, Any]:
         answers += spec.judge(spec, found) or [not_applicable(spec, WHOLE_RUN, found.members, spec.without)]
     told = [answer.as_dict() for answer in answers]
     weighed = [Check(check["id"], check["status"], None, None, "", blocking=check["blocking"]) for check in told]
-    return {"verdict": verdict(weighed), "root_cause": root_cause(weighed), "checks": told}
+    # The table is in the order of causes; that of a node's concerns does not hold here.
+    blocking = {
+        status: [check.id for check in weighed if check.status == status and blocks(check)]
+        for status in (FAIL, UNKNOWN)
+    }
+    cause = next(iter(blocking[FAIL] + blocking[UNKNOWN]), None)
+    return {"verdict": verdict(weighed), "root_cause": cause, "checks": told}
 
 
 def blamed(fleet: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet import (
     gpudirect,
     hardware,
     network,
+    peers,
     topology,
     verdicts,
 )
@@ -121,6 +122,21 @@ FLEET_CHECKS: tuple[Spec, ...] = (
         NO_DEPLOYMENT,
         network.mtu,
         blocking=False,
+    ),
+    Spec(
+        "peer_tcp",
+        "Whether the nodes of a deployment reach each other on its ports (rendezvous, data-parallel handshake, NIXL, "
+        "and IMEX where there is one), with small and full packets. Tried only with `node_readiness_peer_test`.",
+        "each deployment of two nodes or more",
+        "every node reaches its two neighbours on every port",
+        "facts 4.7, 7.3",
+        Remedy(
+            "Open the ports of the deployment between its nodes, in the firewalls of the named nodes and on the way; "
+            "where only full packets are lost, set one MTU on the nodes and the switches between them."
+        ),
+        "no peer test was made: it needs node_readiness_peer_test and a deployment (k3_deployment) of two nodes",
+        peers.peer_tcp,
+        concern="network",
     ),
     Spec(
         "nodes",

@@ -25,10 +25,11 @@ IPTABLES = (("iptables", "/proc/net/ip_tables_names"), ("ip6tables", "/proc/net/
 
 def collect(node: Node) -> dict[str, Any]:
     """``{"default": interface, "interfaces": {name: {"state", "mtu", "addresses"}}, "filter": {...}}``."""
-    return {"default": _default_interface(node), "interfaces": _interfaces(node), "filter": _filter(node)}
+    return {"default": default_interface(node), "interfaces": interfaces(node), "filter": _filter(node)}
 
 
-def _default_interface(node: Node) -> str | Unknown | None:
+def default_interface(node: Node) -> str | Unknown | None:
+    """The interface of the default route, of IPv4 before IPv6; None where there is none."""
     for family in ("-4", "-6"):
         routes = _json(node, ["ip", family, "-j", "route", "show", "default"])
         if isinstance(routes, Unknown):
@@ -39,7 +40,8 @@ def _default_interface(node: Node) -> str | Unknown | None:
     return None
 
 
-def _interfaces(node: Node) -> dict[str, Any] | Unknown:
+def interfaces(node: Node) -> dict[str, Any] | Unknown:
+    """``{name: {"state", "mtu", "addresses"}}``, the addresses those of global scope."""
     entries = _json(node, ["ip", "-j", "addr", "show"])
     if isinstance(entries, Unknown):
         return entries

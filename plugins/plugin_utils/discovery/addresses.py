@@ -1,0 +1,102 @@
+# Copyright: (c) 2026, GPU Fleet contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Where each host is and how it is entered, from the options and the SSH configuration."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery import identities
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import OptionError
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.hosts import Host
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.known_hosts import KnownHosts
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.options import ACCEPT_NEW, Options
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.session import Address
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.ssh_config import HostSettings, SshConfig
+
+DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts")
+
+
+class Book:
+    """The addresses of all hosts, with keys and known_hosts files read once. OptionError for what cannot be right."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._config = SshConfig(options.ssh_config_file) if options.ssh_config_file else None
+        self._known: dict[tuple[Path, ...], KnownHosts] = {}
+        self._keys: dict[Path, Any] = {}
+        self._defaults: Sequence[Any] | None = None
+        self._settings: dict[str, HostSettings] = {}
+
+    def settings(self, host: Host) -> HostSettings:
+        """What holds for a host. What stands beside it and in the options wins over the SSH configuration."""
+        if host.name not in self._settings:
+            user, port = self.options.user, host.port or self.options.port
+            self._settings[host.name] = (
+                self._config.lookup(host.name, user, port) if self._config else HostSettings(user=user, port=port)
+            )
+        return self._settings[host.name]
+
+    def address(self, host: Host) -> Address:
+        """The address of one host."""
+        said = self.settings(host)
+        where = said.hostname or host.name
+        return Address(
+            host=where,
+            port=said.port or 22,
+            user=said.user or getpass.getuser(),
+            known_hosts=self._known_hosts(said),
+            key_name=said.host_key_alias or where,
+            keys=self._identities(said),
+            use_agent=self.options.use_agent and not said.identities_only,
+            password=self.options.password,
+            proxy_command=said.proxy_command,
+        )
+
+    def variables(self, host: Host) -> dict[str, Any]:
+        """The variables with which Ansible reaches the same host as the same user; never a password."""
+        said = self.settings(host)
+        found: dict[str, Any] = {}
+        if said.hostname and said.hostname != host.name:
+            found["ansible_host"] = said.hostname
+        if said.port:
+            found["ansible_port"] = said.port
+        if said.user:
+            found["ansible_user"] = said.user
+        if self.options.private_key_file:
+            found["ansible_ssh_private_key_file"] = str(self.options.private_key_file)
+        return found
+
+    def _known_hosts(self, said: HostSettings) -> KnownHosts:
+        given = self.options.known_hosts_files
+        files = given or tuple(Path(name).expanduser() for name in said.known_hosts or DEFAULT_KNOWN_HOSTS)
+        if files not in self._known:
+            accept_new = self.options.host_key_policy == ACCEPT_NEW
+            self._known[files] = KnownHosts(files, accept_new=accept_new, must_exist=bool(given))
+        return self._known[files]
+
+    def _identities(self, said: HostSettings) -> Sequence[Any]:
+        if self.options.private_key_file:
+            return [self._key(self.options.private_key_file)]
+        named = [Path(name).expanduser() for name in said.identity_files]
+        # As ssh does: a file that is not there is passed over.
+        found = [self._key(path) for path in named if path.exists()]
+        if named:
+            return found
+        if self._defaults is None:
+            self._defaults = identities.defaults(Path("~/.ssh").expanduser(), self.options.private_key_passphrase)
+        return self._defaults
+
+    def _key(self, path: Path) -> Any:
+        if path not in self._keys:
+            try:
+                self._keys[path] = identities.load(path, self.options.private_key_passphrase)
+            except OptionError as exc:
+                option = (
+                    "private_key_file" if path == self.options.private_key_file else "ssh_config_file: IdentityFile"
+                )
+                raise OptionError(f"{option}: {exc}") from exc
+        return self._keys[path]
