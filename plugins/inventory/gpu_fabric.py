@@ -166,32 +166,30 @@ hosts:
   - gb-r08-[01:18].example
 user: operator
 
----
 # A cache on disk, readable names for two racks, and a group for each NVLink partition.
-plugin: gpufleet.kimi_k3.gpu_fabric
-hosts_file: nodes.txt
-ssh_config_file: ~/.ssh/config.fleet
-cache: true
-cache_plugin: ansible.builtin.jsonfile
-cache_connection: ~/.cache/gpu_fabric
-cache_timeout: 86400
-domain_names:
-  7b1e4c2a-9d5f-4e08-b3a6-1c2d3e4f5a6b: rack07
-  90aa13c4-5be2-4f0d-8c77-2f1e6d5c4b3a: rack08
-keyed_groups:
-  - key: k3_nvlink_domain[:8] ~ '_' ~ k3_nvlink_partition
-    prefix: partition
-compose:
-  gpus_are_blackwell: gpu_model in ['b200', 'b300', 'gb200', 'gb300']
+#   plugin: gpufleet.kimi_k3.gpu_fabric
+#   hosts_file: nodes.txt
+#   ssh_config_file: ~/.ssh/config.fleet
+#   cache: true
+#   cache_plugin: ansible.builtin.jsonfile
+#   cache_connection: ~/.cache/gpu_fabric
+#   cache_timeout: 86400
+#   domain_names:
+#     7b1e4c2a-9d5f-4e08-b3a6-1c2d3e4f5a6b: rack07
+#     90aa13c4-5be2-4f0d-8c77-2f1e6d5c4b3a: rack08
+#   keyed_groups:
+#     - key: k3_nvlink_domain[:8] ~ '_' ~ k3_nvlink_partition
+#       prefix: partition
+#   compose:
+#     gpus_are_blackwell: gpu_model in ['b200', 'b300', 'gb200', 'gb300']
 
----
 # New machines, whose host keys nobody has yet. The password comes from GPU_FABRIC_PASSWORD.
-plugin: gpufleet.kimi_k3.gpu_fabric
-hosts: [192.0.2.10, '192.0.2.11:2222']
-user: root
-use_agent: false
-known_hosts_files: [known_hosts]
-host_key_policy: accept_new
+#   plugin: gpufleet.kimi_k3.gpu_fabric
+#   hosts: [192.0.2.10, '192.0.2.11:2222']
+#   user: root
+#   use_agent: false
+#   known_hosts_files: [known_hosts]
+#   host_key_policy: accept_new
 """
 
 from collections.abc import Mapping
