@@ -62,11 +62,11 @@ class ActionModule(ActionBase):
         result.update(changed=False, record=str(record), journal=place, journal_fault=fault)
         return result
 
-    def _journal(self, message: str, run_id: str, variables: dict[str, Any]) -> tuple[str, str]:
+    def _journal(self, text: str, run_id: str, variables: dict[str, Any]) -> tuple[str, str]:
         try:
             done = self._execute_module(
                 module_name="gpufleet.kimi_k3.node_journal",
-                module_args={"message": message, "run_id": run_id},
+                module_args={"text": text, "run_id": run_id},
                 task_vars=variables,
             )
         except AnsibleConnectionFailure as exc:

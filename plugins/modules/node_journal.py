@@ -26,7 +26,7 @@ attributes:
     support: N/A
     details: A line in a log is no state that could differ.
 options:
-  message:
+  text:
     description: The line; line ends in it become spaces, and it ends after 4000 characters.
     type: str
     required: true
@@ -39,7 +39,7 @@ options:
 EXAMPLES = r"""
 - name: Leave a line
   gpufleet.kimi_k3.node_journal:
-    message: the driver set was installed
+    text: the driver set was installed
     run_id: 20261130T210000Z-1a2b3c4d
 """
 
@@ -64,10 +64,10 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.node_journal impo
 def main() -> None:
     """Write the line, answer where it is."""
     module = AnsibleModule(
-        argument_spec={"message": {"type": "str", "required": True}, "run_id": {"type": "str", "required": True}},
+        argument_spec={"text": {"type": "str", "required": True}, "run_id": {"type": "str", "required": True}},
         supports_check_mode=True,
     )
-    place, fault = ("none", "") if module.check_mode else record(module.params["message"], module.params["run_id"])
+    place, fault = ("none", "") if module.check_mode else record(module.params["text"], module.params["run_id"])
     module.exit_json(changed=False, journal=place, journal_fault=fault)
 
 

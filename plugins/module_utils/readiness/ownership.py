@@ -23,13 +23,15 @@ PARTS = ("driver", "fabric", "rdma", "container")
 # (path that betrays an owner, its name, the parts it owns). Source: gpu-driver-container and gpu-operator mount the
 # driver's root under /run/nvidia/driver and their startup probe leaves the ready file (both gone after a reboot);
 # Mellanox/ofed-docker mounts its own root, ready file included, under /run/mellanox/drivers; GKE's installer writes to
-# /home/kubernetes/bin/nvidia; DGX OS has /etc/dgx-release; Azure/azhpc-images records its tested set in /opt/azurehpc.
+# /home/kubernetes/bin/nvidia; Base Command Manager's daemon lives in /cm/local/apps/cmd on each node; DGX OS has
+# /etc/dgx-release; Azure/azhpc-images records its tested set in /opt/azurehpc.
 MARKS = (
     ("/run/nvidia/driver/usr/bin/nvidia-smi", "the GPU operator's driver container", ("driver", "fabric")),
     ("/run/nvidia/validations/.driver-ctr-ready", "the GPU operator's driver container", ("driver", "fabric")),
     ("/usr/local/nvidia/toolkit/nvidia-container-runtime", "the GPU operator's toolkit container", ("container",)),
     ("/run/mellanox/drivers/.driver-ready", "the network operator's driver container", ("rdma",)),
     ("/home/kubernetes/bin/nvidia/bin/nvidia-smi", "Google Kubernetes Engine", ("driver", "fabric", "container")),
+    ("/cm/local/apps/cmd", "NVIDIA Base Command Manager", ("driver", "fabric", "rdma")),
     ("/etc/dgx-release", "the vendor image (DGX OS)", ("driver", "fabric", "rdma")),
     ("/opt/azurehpc/component_versions.txt", "the vendor image (Azure HPC)", ("driver", "fabric", "rdma")),
 )

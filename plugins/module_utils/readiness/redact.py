@@ -79,7 +79,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2
 def redact(text: str) -> str:
     """``text`` with secrets masked and control characters shown as ``?``."""
     # Of Ansible's own kinds of text none is remembered: it would be given in the place of a plain one equal to it.
-    if type(text) is str and len(text) <= REMEMBERED:
+    if text.__class__ is str and len(text) <= REMEMBERED:
         return _remembered(text)
     return _redacted(text)
 

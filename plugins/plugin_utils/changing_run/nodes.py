@@ -46,11 +46,10 @@ def gate(results: Results, check: bool, at_work: Mapping[str, int] | None = None
     judged = Gate()
     texts: dict[str, list[str]] = {}
     for host, result in results.items():
-        if not _answered(result):
+        if result is None or not _answered(result):
             judged.missing.append(host)
             judged.deeds.append(Deed("take the lock", "unreachable", host, check=check))
             continue
-        assert result is not None
         fault, previous = _fault(result, at_work or {}), result.get("previous")
         had = fault or result.get("outcome") not in HAVING
         if fault:
@@ -83,13 +82,12 @@ def ending(foreseen: Results, locks: Results, releases: Results, in_play: list[s
     ended = Ending()
     for host, lock in locks.items():
         release = releases.get(host)
-        if not _has(lock, run_id):
+        if lock is None or not _has(lock, run_id):
             # Asked for its lock, and gone before it could answer. Who refused has nothing of this run.
             if not _answered(lock) and _has(foreseen.get(host), run_id) and host not in in_play:
                 ended.kept[host] = "it stopped answering while its lock was being taken, and may have it or not"
                 ended.deeds.append(Deed("release the lock", "unreachable", host, after=ended.kept[host]))
             continue
-        assert lock is not None
         if release is None or release.get("skipped") or release.get("run_id", run_id) != run_id:
             if host in in_play:
                 continue

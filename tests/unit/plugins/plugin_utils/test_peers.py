@@ -11,8 +11,8 @@ LISTENING = {"listening": {"address": "10.0.0.1", "token": "t", "ports": {"5600"
 EDGE = {"peer": "b", "address": "10.0.0.2", "port": 5600, "purpose": "NIXL", "state": "ok", "detail": "fine"}
 
 
-def node(deployment="d", result=LISTENING):
-    return {"deployment": deployment, "result": result}
+def node(deployment="d", **other):
+    return {"deployment": deployment, "result": LISTENING, **other}
 
 
 def names(found):

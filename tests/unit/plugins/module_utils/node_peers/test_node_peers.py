@@ -139,7 +139,7 @@ def test_strangers_do_not_disturb_it(listening, sent):
 def test_many_silent_strangers_do_not_hold_it_up(listening):
     port = free_port()
     told = listening([port])
-    strangers = [socket.create_connection((ADDRESS, port), 5) for _ in range(100)]
+    strangers = [socket.create_connection((ADDRESS, port), 5) for _number in range(100)]
     assert tried(told) == {port: "ok"}
     for stranger in strangers:
         stranger.close()
@@ -151,7 +151,7 @@ def test_a_peer_that_takes_small_packets_only_is_stalled():
     with socket.create_server((ADDRESS, 0)) as server:
 
         def answer():
-            for _ in range(2):
+            for _number in range(2):
                 connection, _peer = server.accept()
                 head = protocol.receive(connection, 20, time.monotonic() + 5)
                 if struct.unpack(">I", head[16:])[0] == 0:
@@ -172,7 +172,7 @@ def test_a_peer_that_takes_small_packets_only_is_stalled():
 def test_a_full_queue_looks_like_dropped_packets():
     with socket.create_server((ADDRESS, 0), backlog=0) as server:
         waiting = []
-        for _ in range(4):
+        for _number in range(4):
             client = socket.socket()
             client.setblocking(False)
             client.connect_ex(server.getsockname())
