@@ -8,6 +8,11 @@ work_pid=""
 # Outside the clone: the path of a socket may have 107 characters at most.
 engine_run="/run/gpufleet-lab"
 
+# The systemd of each node takes several inotify instances, and all of them together have those of one user, root.
+inotify_limit="/proc/sys/fs/inotify/max_user_instances"
+inotify_wanted=1024
+inotify_before=""
+
 engine_answers() { timeout 20 docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
 # engine_up: an engine of the machine is used as it is; where none answers, one is started for this lane alone.
@@ -17,6 +22,10 @@ engine_up() {
     trap 'exit 143' TERM HUP
     # Waits for another lane that has nodes of the same names, or an engine on the same folders.
     only_one lab
+    if [ "$(id -u)" -eq 0 ] && [ "$(cat "$inotify_limit")" -lt "$inotify_wanted" ]; then
+        inotify_before="$(cat "$inotify_limit")"
+        echo "$inotify_wanted" >"$inotify_limit" || inotify_before=""
+    fi
     if command -v docker >/dev/null 2>&1 && engine_answers; then
         say "Using the container engine that answers here."
         return 0
@@ -82,6 +91,8 @@ engine_down() {
         kill -KILL -- "-$work_pid" 2>/dev/null || true
         work_pid=""
     fi
+    [ -z "$inotify_before" ] || echo "$inotify_before" >"$inotify_limit" || true
+    inotify_before=""
     [ -n "$engine_pid" ] || return $status
     containers="$(timeout 20 docker ps -aq 2>/dev/null || true)"
     # shellcheck disable=SC2086
