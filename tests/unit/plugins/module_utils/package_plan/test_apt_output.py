@@ -50,7 +50,12 @@ def test_the_offers():
 @pytest.mark.parametrize(
     ("line", "kind", "ours"),
     [
-        (f"W: GPG error: {URI}  InRelease: The following signatures couldn't be verified because the public key is not available: NO_PUBKEY A4B469963BF863CC", "signature", True),
+        (
+            f"W: GPG error: {URI}  InRelease: The following signatures couldn't be verified because the public key "
+            "is not available: NO_PUBKEY A4B469963BF863CC",
+            "signature",
+            True,
+        ),
         (f"E: The repository '{URI}  InRelease' is not signed.", "signature", True),
         (f"W: {URI}InRelease: Policy will reject signature: SHA1 is not considered secure since 2026-02-01T00:00:00Z", "signature", True),
         (f"E: Failed to fetch {URI}Packages.gz  File has unexpected size (900 != 2205). Mirror sync in progress?", "broken", True),
