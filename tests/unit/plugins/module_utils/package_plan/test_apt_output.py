@@ -47,12 +47,17 @@ def test_the_offers():
     ]
 
 
+NO_KEY = (
+    f"W: GPG error: {URI}  InRelease: The following signatures couldn't be verified because the public key "
+    "is not available: NO_PUBKEY A4B469963BF863CC"
+)
+
+
 @pytest.mark.parametrize(
     ("line", "kind", "ours"),
     [
         (
-            f"W: GPG error: {URI}  InRelease: The following signatures couldn't be verified because the public key "
-            "is not available: NO_PUBKEY A4B469963BF863CC",
+            NO_KEY,
             "signature",
             True,
         ),
