@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Result by step; see plugins/modules/changing_run.yml."""
+        """Result by step; see plugins/modules/changing_run.py."""
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(
             {

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: gpu_fabric
 short_description: Discovers GPU nodes, NVLink domains and RDMA adapters over SSH
-version_added: 0.1.0
+version_added: 0.2.0
 author: GPU Fleet contributors (@gpufleet)
 description:
   - Logs into each host once, lets its C(/bin/sh) read kernel files and ask C(nvidia-smi), and makes an inventory of
