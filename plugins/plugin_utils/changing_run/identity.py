@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import run_folder
+
 NAME = "run.json"
 
 
@@ -94,7 +96,7 @@ def begin(reports: Path, playbook: str, run_id: str, process: int, check: bool) 
     earlier = find(reports, run_id) if run_id else None
     run = identity(run_id or new_id(when), playbook, process, when, check)
     if earlier is None:
-        folder = _made(reports, f"{when.strftime('%Y%m%dT%H%M%SZ')}-{playbook}")
+        folder = run_folder.make(reports, when, playbook, 0o700)
     else:
         known, folder = earlier
         if known.playbook != playbook:
@@ -130,17 +132,6 @@ def _runs(reports: Path) -> Iterator[tuple[Path, Identity]]:
             values = {field.name: found[field.name] for field in fields(Identity) if field.name in found}
             if all(isinstance(value, kinds.get(name, str)) for name, value in values.items()):
                 yield file, Identity(**values)
-
-
-def _made(reports: Path, stem: str) -> Path:
-    """A new folder of this name, or with a number where another run of this second has it."""
-    reports.mkdir(parents=True, exist_ok=True)
-    for number in range(1000):
-        folder = reports / (stem if not number else f"{stem}.{number}")
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-            return folder
-    raise FileExistsError(f"{reports} already holds a thousand runs of this second")
 
 
 def _remember(folder: Path, run: Identity) -> None:

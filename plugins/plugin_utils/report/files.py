@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import run_folder
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import html, junit, prometheus
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.difference import difference
 
@@ -24,16 +23,15 @@ def write(report: Mapping[str, Any], folder: Path, playbook: str, when: datetime
     a cure it is the other playbook's report that one wants to compare with. An earlier report is never overwritten;
     a run that dies half-way leaves ``latest`` as it was. Raises OSError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     earlier, note = _earlier(folder / "latest")
     changes = difference(earlier, report) if earlier is not None else None
-    target = _new_folder(folder, f"{when.strftime('%Y%m%dT%H%M%SZ')}-{playbook}")
+    target = run_folder.make(folder, when, playbook)
     file = target / "readiness.json"
     _write(file, (json.dumps(report, indent=1, sort_keys=False, ensure_ascii=True), "\n"))
     _write(target / "readiness.junit.xml", junit.chunks(report))
     _write(target / "readiness.prom", prometheus.chunks(report))
     _write(target / "readiness.html", html.chunks(report, changes, note))
-    _point(folder / "latest", target.name)
+    run_folder.point(folder / "latest", target.name)
     return file
 
 
@@ -51,26 +49,7 @@ def _earlier(latest: Path) -> tuple[dict[str, Any] | None, str]:
     return report, ""
 
 
-def _new_folder(folder: Path, stem: str) -> Path:
-    for number in range(1000):
-        target = folder / (stem if not number else f"{stem}.{number}")
-        with contextlib.suppress(FileExistsError):
-            target.mkdir()
-            return target
-    raise FileExistsError(f"{folder} already holds a thousand reports of this second")
-
-
 def _write(file: Path, chunks: Iterable[str]) -> None:
     # A node may have sent half of a character (a lone surrogate), which UTF-8 cannot hold: written as its number.
     with file.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as handle:
         handle.writelines(chunks)
-
-
-def _point(link: Path, target: str) -> None:
-    """Make ``link`` point to ``target`` in one step, so that a reader sees the old report or the new one."""
-    if link.exists() and not link.is_symlink():
-        raise FileExistsError(f"{link} is not a link; move it away, it would be replaced by one")
-    fresh = link.with_name(f".latest.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target)
-    fresh.replace(link)

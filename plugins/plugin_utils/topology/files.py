@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import run_folder
 
 LATEST = "latest-topology"
 
@@ -20,21 +20,8 @@ def write(report: Mapping[str, Any], folder: Path, when: datetime) -> Path:
 
     ``latest`` stays with the newest readiness report, where tools look for that one.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{when.strftime('%Y%m%dT%H%M%SZ')}-topology"
-    for number in range(1000):
-        target = folder / (stem if not number else f"{stem}.{number}")
-        with contextlib.suppress(FileExistsError):
-            target.mkdir()
-            break
-    else:
-        raise FileExistsError(f"{folder} already holds a thousand comparisons of this second")
+    target = run_folder.make(folder, when, "topology")
     file = target / "topology.json"
     file.write_text(json.dumps(report, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
-    link, fresh = folder / LATEST, folder / f".{LATEST}.{os.getpid()}"
-    if link.exists() and not link.is_symlink():
-        raise FileExistsError(f"{link} is not a link; move it away, it would be replaced by one")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target.name)
-    fresh.replace(link)
+    run_folder.point(folder / LATEST, target.name)
     return file
