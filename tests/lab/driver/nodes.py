@@ -28,7 +28,10 @@ from ansible_collections.gpufleet.kimi_k3.tests.lab import materialise  # noqa: 
 STUBS = Path(os.environ.get("LAB_STUBS", str(ROOT / ".cache" / "lab" / "packages")))
 RUNNING = os.uname().release
 # Served by the node itself: it has no network.
-SERVER = "[Unit]\nDescription=stub mirror\n[Service]\nExecStart=/usr/bin/python3 -m http.server 8000 --bind 127.0.0.1 --directory /srv/www\n"
+SERVER = (
+    "[Unit]\nDescription=stub mirror\n"
+    "[Service]\nExecStart=/usr/bin/python3 -m http.server 8000 --bind 127.0.0.1 --directory /srv/www\n"
+)
 WAIT = (
     "until python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))' 2>/dev/null; do sleep 0.1; done"
 )

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""A test double of DKMS on a node of the lab, run after every call of dpkg, or as `dkms`: for each kernel whose headers are there it
-writes an nvidia.ko that says which driver package is installed, and nothing besides. modinfo and depmod are the real ones.
+"""A test double of DKMS on a node of the lab, run after every call of dpkg, or as `dkms`.
 
-Kernels without headers are skipped without an error, as DKMS does (C05). /run/stubs/no-build holds kernels whose build
-fails; what then stands in make.log is the file's text.
+For each kernel whose headers are there it writes an nvidia.ko that says which driver package is installed, and nothing
+besides. modinfo and depmod are the real ones. Kernels without headers are skipped without an error, as DKMS does (C05).
+/run/stubs/no-build holds kernels whose build fails; what then stands in make.log is the file's text.
 """
 
 from __future__ import annotations

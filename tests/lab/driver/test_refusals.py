@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""What `playbooks/site.yml` refuses on a real node, and that it leaves such a node as it was. Needs the lab's engine."""
+"""What `playbooks/site.yml` refuses on a node, and that it leaves such a node as it was. Needs the lab's engine."""
 
 from __future__ import annotations
 
