@@ -39,5 +39,10 @@ class ActionModule(ActionBase):
                 "deployment": deployment or None,
                 "result": None if skipped or host not in batch else registered,
             }
-        result.update(changed=False, **plan(nodes))
+        made = plan(nodes)
+        if not any(made["peers"].values()) and not any(made["untried"].values()):
+            result["warnings"] = [
+                "node_readiness_peer_test: nothing is tried, since no deployment (k3_deployment) has two nodes here"
+            ]
+        result.update(changed=False, **made)
         return result

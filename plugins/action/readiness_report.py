@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,14 +15,20 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact, redact_all
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import peers
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.collection_version import collection_version
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.declared import declared_of
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.declared import declared_of, left_out
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.readiness import blamed
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import files, terminal
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.document import document
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.rows import node_row
+
+
+def _registered(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A result; empty where there is none, or where Ansible keeps something else in its place."""
+    found = raw.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 class ActionModule(ActionBase):
@@ -53,9 +60,9 @@ class ActionModule(ActionBase):
             raw = hostvars.raw_get(host)
             row = node_row(host, raw.get(options["variable"]))
             row["facts"] = {name: facts for name, facts in row["facts"].items() if name != peers.CONCERN}
-            plans[host] = raw.get("node_readiness_peer_plan") or {}
+            plans[host] = _registered(raw, "node_readiness_peer_plan")
             tests[host] = raw.get("node_readiness_peers")
-            if (raw.get("node_readiness_peer_end") or {}).get("ended") is False:
+            if _registered(raw, "node_readiness_peer_end").get("ended") is False:
                 expired.add(host)
             rows.append(row)
             declared[host] = declared_of(raw, partial(hostvars.__getitem__, host))
@@ -73,10 +80,18 @@ class ActionModule(ActionBase):
             # A relative folder means: below the folder in which the command was given.
             folder = Path(options["dir"]).expanduser().absolute()
             file = files.write(report, folder, options["playbook"], when)
-        except (OSError, RuntimeError) as exc:
+        except (OSError, RuntimeError, ValueError) as exc:
             result.update(failed=True, msg=f"the report cannot be written below {options['dir']}: {exc}")
             return result
         display.display(f"report: {file}")
+        rest = {
+            host: declared_of(hostvars.raw_get(host), partial(hostvars.__getitem__, host))
+            for host in variables["groups"]["all"]
+            if host not in declared
+        }
+        warnings = [redact(text) for text in left_out(declared, rest)]
+        if warnings:
+            result["warnings"] = warnings
         result.update(changed=False, report=str(file), summary=report["summary"])
         fleet = report["fleet"]
         result["fleet"] = {"verdict": fleet["verdict"], "root_cause": fleet["root_cause"], "blamed": blamed(fleet)}

@@ -19,7 +19,6 @@ from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.topology.compare 
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.topology.document import document
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.topology.inventory_file import (
     TopologyFile,
-    TopologyFileError,
     parse,
 )
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.topology.preflight import is_loaded
@@ -68,11 +67,14 @@ class ActionModule(ActionBase):
         try:
             if options["write"] and path is not None:
                 new_text = fleet.new_text(nodes, old, old_text, when, variables.get("groups") or {})
-                result.update(self._write(path, old_text, new_text, when))
+                why = "there is nothing to declare"
+                if not any(node.seen.gpus for node in nodes):
+                    why = "no node with a GPU was seen, and only such are declared"
+                result.update(self._write(path, old_text, new_text, when, why))
             report["topology_file"] = {"path": str(path or ""), "loaded": loaded, "changed": result["changed"]}
             # A relative folder means: below the folder in which the command was given.
             result["report"] = str(files.write(report, Path(options["dir"]).expanduser().absolute(), when))
-        except (OSError, RuntimeError) as exc:
+        except (OSError, RuntimeError, ValueError) as exc:
             result.update(failed=True, msg=f"what was found cannot be written: {exc}")
             return result
         if path is not None and path.exists() and not loaded:
@@ -80,15 +82,11 @@ class ActionModule(ActionBase):
         display.display(f"report: {result['report']}")
         return result
 
-    def _write(self, path: Path, old: str, new: str, when: datetime) -> dict[str, Any]:
+    def _write(self, path: Path, old: str, new: str, when: datetime, nothing: str) -> dict[str, Any]:
         """Show the difference and, unless in check mode, make it; what the result tells of it."""
         display = Display()
         if new == old:
-            words = (
-                "declares what was found; nothing to change"
-                if path.exists()
-                else "not written: there is nothing to declare"
-            )
+            words = "declares what was found; nothing to change" if path.exists() else f"not written: {nothing}"
             display.display(f"topology file: {path} {words}")
             return {"file": str(path), "changed": False}
         told: dict[str, Any] = {"file": str(path), "changed": True}
@@ -110,10 +108,11 @@ def _read(path: Path | None, ignore_foreign: bool) -> tuple[str, TopologyFile]:
     """The topology file's text and content; nothing where there is none, or where it is another's and to be ignored."""
     if path is None or not path.exists():
         return "", TopologyFile()
-    text = path.read_text(encoding="utf-8")
+    text = ""
     try:
+        text = path.read_text(encoding="utf-8")
         return text, parse(text)
-    except TopologyFileError:
+    except (OSError, ValueError):
         if not ignore_foreign:
             raise
         return text, TopologyFile()

@@ -66,7 +66,9 @@ def _ports(value: Any) -> str:
 
 def _address(value: Any) -> str:
     try:
-        right = value == "" or bool(ipaddress.ip_address(value))
+        address = None if value == "" else ipaddress.ip_address(value)
+        # Through these a node would reach itself, or nobody.
+        right = address is None or not (address.is_unspecified or address.is_multicast)
     except ValueError:
         right = False
     return "" if right else "an IPv4 or IPv6 address of the node, or empty for that of its data interface"

@@ -127,6 +127,15 @@ def test_one_node_of_a_limit_is_probed_alone(play):
     assert [node["host"] for node in run.report()["nodes"]] == ["here"]
 
 
+def test_that_a_deployment_is_only_in_part_in_the_run_is_told(play):
+    hosts = {"here": LOCAL, "dead": DEAD, "other": DEAD}
+    hosts = {name: {**host, "k3_deployment": "b" if name == "other" else "a"} for name, host in hosts.items()}
+    (report,) = play("probe", hosts, limit="here").results("Write the report and print the table").values()
+    assert report["warnings"] == [
+        "deployment a is only in part in this run: dead is not, and no fleet check speaks of what was left out"
+    ]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"ansible_host": "{{ nowhere }}"}, {"ansible_connection": "nosuch"}, {"ansible_user": "{{ nobody }}"}],

@@ -43,6 +43,8 @@ COPYABLE = re.compile(r"[A-Za-z0-9_./:=@,+~-]+( (&& )?[A-Za-z0-9_./:=@,+~-]+)*")
 LIMITS_PER_PROBE = 3
 # Asked on every machine: their answer is what the others depend on.
 PRESENCE = "gpu.count"
+# What that check observes on a machine without one.
+NO_GPU = {"pci": 0}
 
 
 def check_ids() -> list[str]:
@@ -59,7 +61,8 @@ def probe(node: Node, require: dict[str, Any], skip: dict[str, str]) -> dict[str
     facts = collect(node)
     checks = assess(facts, require)
     for check in checks:
-        if check.id in skip:
+        # A skip says that a check is not to decide. That there is something to decide about is not up to it.
+        if check.id in skip and not (check.id == PRESENCE and check.observed == NO_GPU):
             check.status = SKIPPED
             check.reason = "skipped: " + skip[check.id]
             check.remedy = None

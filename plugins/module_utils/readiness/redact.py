@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from typing import Any
 
@@ -95,6 +96,11 @@ def _redacted(text: str) -> str:
     if any(word in small for word in _SUSPECT):
         for pattern, mask in _PATTERNS:
             text = re.sub(pattern, mask, text)
+    return plain(text)
+
+
+def plain(text: str) -> str:
+    """``text`` with control characters shown as ``?``; enough for a name the site has given, which is no secret."""
     # str.isprintable() is false for every character _CONTROL knows, and for a few harmless ones.
     return text if text.isprintable() else _CONTROL.sub("?", text)
 
@@ -109,6 +115,9 @@ def redact_all(value: Any, limit: int = 2000) -> Any:
         return {redact(_within_reach(key)): redact_all(item, limit) for key, item in value.items()}
     if isinstance(value, list):
         return [redact_all(item, limit) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such numbers, and readers of a report stop at them.
+        return str(value)
     return value
 
 

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     Remedy,
     to_json,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import plain, redact_all
 
 if TYPE_CHECKING:
     from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.survey import Member, Survey
@@ -94,7 +94,7 @@ class Answer:
     blocking: bool | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The JSON form. Names of hosts stand in ``hosts`` and ``outliers`` as they are, elsewhere redacted and cut."""
+        """The JSON form. Names that the site gave stand as they are, but in sentences, which are redacted and cut."""
         remedy = self.remedy
         if remedy is None and self.status in (FAIL, WARN):
             remedy = self.spec.remedy
@@ -110,7 +110,7 @@ class Answer:
         return {
             "id": self.spec.id,
             "status": self.status,
-            "scope": redact_all(asdict(self.scope), TEXT_LIMIT),
+            "scope": {"kind": self.scope.kind, "name": plain(self.scope.name)[:TEXT_LIMIT]},
             "hosts": [member.host for member in self.members],
             "outliers": [member.host for member in self.outliers],
             **redact_all(told, TEXT_LIMIT),

@@ -54,7 +54,8 @@ def _judge(spec: Spec, scope: Scope, members: list[Member], told: Mapping[str, A
         reached = {
             (edge["peer"], edge["port"]) for answer in told.values() for edge in _edges(answer) if edge["state"] in GOOD
         }
-        blamed = {_culprit(host, edge, told[host], reached) for host, edge in bad}
+        alone = {host for host, answer in told.items() if not any(edge["state"] in GOOD for edge in _edges(answer))}
+        blamed = {_culprit(host, edge, alone, reached) for host, edge in bad}
         return Answer(
             spec,
             scope,
@@ -87,10 +88,9 @@ def _edges(answer: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     return list((answer or {}).get("edges", ()))
 
 
-def _culprit(host: str, edge: Mapping[str, Any], answer: Mapping[str, Any], reached: set[tuple[str, int]]) -> str:
+def _culprit(host: str, edge: Mapping[str, Any], alone: set[str], reached: set[tuple[str, int]]) -> str:
     """Whom an edge that failed speaks against: its target, unless others reach that and this node reaches nobody."""
-    alone = not any(other["state"] in GOOD for other in _edges(answer))
-    return host if alone and (edge["peer"], edge["port"]) in reached else str(edge["peer"])
+    return host if host in alone and (edge["peer"], edge["port"]) in reached else str(edge["peer"])
 
 
 def _edge(host: str, edge: Mapping[str, Any]) -> str:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import STATUSES
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.model import DEPLOYMENT, DOMAIN, Scope
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.peers import CONCERN
 
 PROBED = "probed"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -212,10 +214,32 @@ def _refuse_wrong(rows: Any, declared: Any) -> None:
 def _is_row(row: Any) -> bool:
     if not isinstance(row, Mapping):
         return False
-    checks = row.get("checks")
+    checks, facts = row.get("checks"), row.get("facts")
     return (
         all(isinstance(row.get(key), str) for key in ("host", "state", "verdict"))
-        and isinstance(row.get("facts"), Mapping)
+        and isinstance(row.get("root_cause"), (str, type(None)))
+        and isinstance(facts, Mapping)
+        and _is_tried(facts.get(CONCERN))
         and isinstance(checks, Sequence)
-        and all(isinstance(check, Mapping) and isinstance(check.get("id"), str) for check in checks)
+        and all(
+            isinstance(check, Mapping)
+            and isinstance(check.get("id"), str)
+            and check.get("status") in STATUSES
+            and isinstance(check.get("reason"), str)
+            for check in checks
+        )
+    )
+
+
+def _is_tried(found: Any) -> bool:
+    """Whether this is what plugin_utils.peers.facts() leaves in a row, or nothing."""
+    if found is None:
+        return True
+    parts = ("edges", ("peer", "state", "purpose", "detail")), ("untried", ("peer", "reason"))
+    return isinstance(found, Mapping) and all(
+        isinstance(found.get(part), Sequence)
+        and all(
+            isinstance(item, Mapping) and all(isinstance(item.get(key), str) for key in keys) for item in found[part]
+        )
+        for part, keys in parts
     )

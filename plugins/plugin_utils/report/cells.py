@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import plain, redact
 
 NAME_WIDTH = 40
 # Where the command of a remedy is run.
@@ -22,13 +22,13 @@ def wrapped(head: str, text: str, width: int) -> list[str]:
 
 def cut(name: str, width: int) -> str:
     """A name as harmless text of at most ``width`` characters."""
-    name = " ".join(redact(name).split("\n"))
+    name = " ".join(plain(name).split("\n"))
     return name if len(name) <= width else name[: width - 1] + "…"
 
 
 def name_width(title: str, names: Iterable[str]) -> int:
     """The width of a column of names."""
-    return min(NAME_WIDTH, max([len(title), *(len(redact(name)) for name in names)]))
+    return min(NAME_WIDTH, max([len(title), *(len(plain(name)) for name in names)]))
 
 
 def examples(hosts: Sequence[str], shown: int = 3) -> str:

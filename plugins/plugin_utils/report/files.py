@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import run_folder
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report import html, junit, prometheus
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.difference import difference
+
+# Ten thousand nodes take a twentieth of it.
+EARLIER_MAX = 2 << 30
 
 
 def write(report: Mapping[str, Any], folder: Path, playbook: str, when: datetime) -> Path:
@@ -27,7 +31,7 @@ def write(report: Mapping[str, Any], folder: Path, playbook: str, when: datetime
     changes = difference(earlier, report) if earlier is not None else None
     target = run_folder.make(folder, when, playbook)
     file = target / "readiness.json"
-    _write(file, (json.dumps(report, indent=1, sort_keys=False, ensure_ascii=True), "\n"))
+    _write(file, (json.dumps(report, indent=1, sort_keys=False, ensure_ascii=True, allow_nan=False), "\n"))
     _write(target / "readiness.junit.xml", junit.chunks(report))
     _write(target / "readiness.prom", prometheus.chunks(report))
     _write(target / "readiness.html", html.chunks(report, changes, note))
@@ -41,12 +45,20 @@ def _earlier(latest: Path) -> tuple[dict[str, Any] | None, str]:
         return None, "This is the first report in its folder: there is none to compare with."
     name = latest.readlink().name
     try:
-        report = json.loads((latest / "readiness.json").read_text(encoding="utf-8"))
+        report = json.loads(_read(latest / "readiness.json"))
     except (OSError, ValueError, RecursionError) as exc:
         return None, f"The earlier report, {name}, cannot be read, so there is nothing to compare with: {exc}"
     if not isinstance(report, dict) or not isinstance(report.get("nodes"), list):
         return None, f"The earlier report, {name}, does not have the form of one, so there is nothing to compare with."
     return report, ""
+
+
+def _read(file: Path) -> str:
+    """The text of a file that can be read to its end: no pipe that nobody writes to, and nothing endless."""
+    status = file.stat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > EARLIER_MAX:
+        raise ValueError(f"{file.name} is no file of at most {EARLIER_MAX >> 20} MiB")
+    return file.read_text(encoding="utf-8")
 
 
 def _write(file: Path, chunks: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
     UNKNOWN,
     WARN,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import plain, redact
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.readiness import OWN_VERDICTS
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.report.cells import (
     cure_lines,
@@ -63,7 +63,7 @@ def fleet_lines(report: Mapping[str, Any], width: int, said: set[str]) -> list[s
     shown = _few_of_each(rest)
     if not shown:
         return [*lines, ""]
-    scopes = [redact(f"{check['scope']['kind']} {check['scope']['name']}") for check in shown]
+    scopes = [plain(f"{check['scope']['kind']} {check['scope']['name']}") for check in shown]
     id_width = max([len("FLEET CHECK"), *(len(check["id"]) for check in shown)])
     scope_width = name_width("WHERE", scopes)
     row = f"{{:<{id_width}}}  {{:<7}}  {{:<{scope_width}}}  {{}}"

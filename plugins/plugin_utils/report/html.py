@@ -79,7 +79,7 @@ class _Table:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def _node(node: Mapping[str, Any], checks: _Table, remedies: _Table) -> dict[str, Any]:

@@ -53,12 +53,15 @@ EXPLANATIONS = (
 )
 
 
-def node_row(host: str, result: Mapping[str, Any] | None) -> dict[str, Any]:
+def node_row(host: str, result: Any) -> dict[str, Any]:
     """The row of one node from the registered result of its probe task.
 
     Keys: host, state (probed, unreachable, broken), verdict, root_cause, reason, remedy, checks, facts. A node that
     was not probed is not_ready, with the reason and no checks.
     """
+    if result is not None and not isinstance(result, Mapping):
+        # Ansible keeps a text in its place where the answer is nested too deeply for it.
+        result = {"failed": True, "msg": "the answer could not be taken over"}
     if result and "readiness" in result and not result.get("failed"):
         wrong = readiness_answer.fault(result["readiness"])
         if not wrong:

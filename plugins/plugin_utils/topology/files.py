@@ -22,6 +22,6 @@ def write(report: Mapping[str, Any], folder: Path, when: datetime) -> Path:
     """
     target = run_folder.make(folder, when, "topology")
     file = target / "topology.json"
-    file.write_text(json.dumps(report, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(report, indent=1, ensure_ascii=True, allow_nan=False) + "\n", encoding="utf-8")
     run_folder.point(folder / LATEST, target.name)
     return file

@@ -30,7 +30,7 @@ class NodeInput:
     """
 
     host: str
-    result: Mapping[str, Any] | None
+    result: Any
     variables: Mapping[str, Any]
     raw: Mapping[str, Any] = field(default_factory=dict)
     first_met: str = ""

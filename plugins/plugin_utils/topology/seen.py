@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.topology.variable
 )
 
 PROBE, PLUGIN = "probe", "gpu_fabric"
+OF_GPUS = ("k3_nvlink_domain", "k3_nvlink_partition", "k3_rdma_hcas", "k3_gpudirect_path")
 
 
 def told_by_plugin(variables: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
@@ -67,6 +68,9 @@ def _seen(by: str, reason: str, found: Mapping[str, Any], holding: frozenset[str
         except ContractError:
             unknown[name] = f"the node tells {shown(value)}, which is not allowed as a value of {name}"
     gpus = found.get("gpu_count")
+    if gpus == 0:
+        # What only GPUs have is not unreadable on a node without them: it is not there.
+        unknown = {name: why for name, why in unknown.items() if name not in OF_GPUS}
     return Seen(by, reason, values, unknown, holding, gpus if isinstance(gpus, int) else None)
 
 

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import plain, redact
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.topology.compare import (
     DIFFERS,
     HOLDS,
@@ -60,7 +60,7 @@ def table(report: Mapping[str, Any], width: int = 110) -> str:
 
 def _conflict(conflict: Mapping[str, Any]) -> str:
     return (
-        f"{conflict['variable']} of {redact(conflict['host'])} is {_value(conflict['file'])} in the topology file, and "
+        f"{conflict['variable']} of {plain(conflict['host'])} is {_value(conflict['file'])} in the topology file, and "
         f"Ansible uses {_value(conflict['used'])}, which is written elsewhere"
     )
 
@@ -107,7 +107,7 @@ def _value(value: Any) -> str:
 
 
 def _hosts(hosts: list[str]) -> str:
-    names = [redact(host) for host in sorted(hosts, key=natural)]
+    names = [plain(host) for host in sorted(hosts, key=natural)]
     return ", ".join(names[:HOSTS_MAX]) + (f" and {len(names) - HOSTS_MAX} more" if len(names) > HOSTS_MAX else "")
 
 

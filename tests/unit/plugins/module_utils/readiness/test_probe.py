@@ -130,6 +130,11 @@ def test_a_skipped_check_shows_its_reason_and_degrades(report_of):
     assert report["verdict"] == "degraded"
 
 
+def test_that_there_is_no_gpu_cannot_be_skipped(report_of):
+    report = report_of(no_gpu(), skip={"gpu.count": "It is a lab."})
+    assert (report["verdict"], report["root_cause"]) == ("not_ready", "gpu.count")
+
+
 @pytest.mark.parametrize("half", ["collect", "assess"])
 @pytest.mark.parametrize("concern", TABLES)
 def test_a_concern_that_breaks_is_unknown_and_never_ready(report_of, monkeypatch, concern, half):

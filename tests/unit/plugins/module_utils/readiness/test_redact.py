@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact, redact_all
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import plain, redact, redact_all
 
 SECRET = "s3cretValue-0123456789"
 
@@ -99,3 +99,12 @@ def test_a_text_of_another_kind_is_never_given_in_the_place_of_a_plain_one():
 
     assert redact(Tagged("a word nobody said before")).__class__ is Tagged
     assert redact("a word nobody said before").__class__ is str
+
+
+def test_a_number_that_json_does_not_have_is_told_as_a_text():
+    found = redact_all({"a": [float("nan"), float("inf"), 1.5]})
+    assert found == {"a": ["nan", "inf", 1.5]}
+
+
+def test_a_name_that_looks_like_a_token_stays_a_name():
+    assert plain("sk-bratislava-gpu01\x1b[2J") == "sk-bratislava-gpu01?[2J"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.declared import declared_of
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.declared import declared_of, left_out
 
 
 def never():
@@ -28,3 +28,14 @@ def test_a_template_is_evaluated(template):
     evaluated = {"k3_deployment": "a", "k3_nvlink_partition": 7}
     found = declared_of({"k3_deployment": template, "k3_nvlink_partition": 0}, lambda: evaluated)
     assert found == {"deployment": "a", "nvlink_domain": None, "nvlink_partition": 0}
+
+
+def test_a_deployment_that_is_only_in_part_in_a_run_is_told_once():
+    inside = {"a": {"deployment": "k3", "nvlink_domain": 7}, "b": {"deployment": None, "nvlink_domain": ""}}
+    outside = {f"n{number}": {"deployment": "k3", "nvlink_domain": None} for number in range(7)}
+    outside |= {"o": {"deployment": "other", "nvlink_domain": "7"}, "p": {"deployment": "", "nvlink_domain": ""}}
+    end = "not, and no fleet check speaks of what was left out"
+    assert left_out(inside, outside) == [
+        f"deployment k3 is only in part in this run: n0, n1, n2, n3, n4 and 2 more are {end}",
+        f"NVLink domain 7 is only in part in this run: o is {end}",
+    ]

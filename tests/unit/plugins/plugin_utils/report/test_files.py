@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -43,6 +44,14 @@ def test_the_difference_is_to_the_report_latest_pointed_to_whatever_wrote_it(tmp
     assert embedded(tmp_path)[0] == ["became ready"]
     files.write(report("ready", "ready"), tmp_path, "probe", WHEN)
     assert embedded(tmp_path)[0] == []
+
+
+def test_an_earlier_report_that_never_ends_is_not_read(tmp_path):
+    earlier = files.write(report("ready"), tmp_path, "site", WHEN)
+    earlier.unlink()
+    os.mkfifo(earlier)
+    files.write(report("ready"), tmp_path, "probe", WHEN)
+    assert "is no file of at most" in embedded(tmp_path)[1]
 
 
 def test_the_first_report_says_that_there_is_none_to_compare_with(tmp_path):

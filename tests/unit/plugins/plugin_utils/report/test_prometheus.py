@@ -116,3 +116,15 @@ def test_hostile_texts_are_texts():
     found = samples(hostile_report())
     names = {labels["node"] for name, labels, _value in found if name == "k3_node_info"}
     assert names == {text.encode("utf-8", "backslashreplace").decode() for text in HOSTILE}
+
+
+def test_names_that_look_like_tokens_stay_apart():
+    rows = [row(f"sk-bratislava-gpu{number}") for number in range(4)]
+    declared = {item["host"]: {"deployment": f"sk-bratislava-{index // 2}"} for index, item in enumerate(rows)}
+    found = samples(document(rows, "probe", WHEN, "1", declared))
+    series = [(name, tuple(sorted(labels.items()))) for name, labels, _value in found]
+    assert len(series) == len(set(series))
+    assert {labels["name"] for name, labels, _value in found if name == "k3_fleet_check" and "name" in labels} >= {
+        "sk-bratislava-0",
+        "sk-bratislava-1",
+    }
