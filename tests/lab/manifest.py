@@ -5,7 +5,7 @@
 Runs on the node, from standard input, so that it leaves nothing there. A file stands with its hash and with its times:
 the kernel sets the time of change, so one that was written and put back shows as well, and one that was made and
 removed shows in its folder. Left out are the kernel's own trees and those that every running system writes
-(/run, /tmp, /var/log).
+(/run, /tmp, /var/log), and of rpm's database what reading touches: the lock and SQLite's shared memory.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 
+RPM = "/var/lib/rpm"
+LISTS = (
+    ("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"),
+    ("rpm", "-qa", "--qf", "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE} installed\n"),
+)
 LEFT_OUT = {"/proc", "/sys", "/dev", "/run", "/tmp", "/var/log"}
 
 
@@ -24,6 +30,8 @@ def files() -> dict[str, list[object]]:
     for folder, folders, names in os.walk("/"):
         folders[:] = sorted(name for name in folders if os.path.join(folder, name) not in LEFT_OUT)
         for path in [folder] + [os.path.join(folder, name) for name in names]:
+            if path == RPM or (path.startswith(RPM + "/") and not path.endswith("/rpmdb.sqlite")):
+                continue
             state = os.lstat(path)
             found[path] = [
                 state.st_mode,
@@ -75,7 +83,7 @@ if __name__ == "__main__":
                 "processes": processes(),
                 "mounts": mounts(),
                 "files": files(),
-                "packages": lines("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"),
+                "packages": [line for argv in LISTS if shutil.which(argv[0]) for line in lines(*argv)],
                 "units": lines("systemctl", "list-units", "--all", "--plain", "--no-legend", "--full"),
             }
         )

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import time
 from typing import Any
 
@@ -72,8 +73,12 @@ class Cache:
             result = self.machine.run(["apt-cache", *NO_CACHE, "madison", package["name"]])
             lines = [line.split("|") for line in result.stdout.splitlines()] if result.ok else []
             return any(len(line) == 3 and line[1].strip() == package["version"] for line in lines)
-        argv = ["dnf", "-q", "repoquery", "--qf", "%{evr}", f"{package['name']}.{package['arch']}"]
-        result = self.machine.run(argv, 300.0)
+        # With folders of its own, since dnf writes down what it read, and without plugins: some write as well, and the
+        # locks of other versions would hide this one.
+        with tempfile.TemporaryDirectory(prefix="gpufleet-rollback-") as folder:
+            own = [f"--setopt={name}dir={folder}/{name}" for name in ("cache", "persist", "log")]
+            argv = ["dnf", "-q", *own, "--noplugins", "repoquery", "--qf", "%{evr}\n"]
+            result = self.machine.run([*argv, f"{package['name']}.{package['arch']}"], 300.0)
         return result.ok and package["version"].removeprefix("0:") in result.stdout.split()
 
     def fetch(self, package: dict[str, str]) -> str:
@@ -90,7 +95,8 @@ class Cache:
             result = self.machine.run(["sh", "-c", script], FETCH)
         else:
             wanted = f"{package['name']}-{package['version']}.{package['arch']}"
-            result = self.machine.run(["dnf", "-q", "-y", "download", f"--destdir={self.folder}", wanted], FETCH)
+            argv = ["dnf", "-q", "-y", "--disableplugin=versionlock", "download", f"--destdir={self.folder}", wanted]
+            result = self.machine.run(argv, FETCH)
         if self.have(package) is not None:
             return ""
         return result.unknown().reason if not result.ok else "it was fetched and is not there"

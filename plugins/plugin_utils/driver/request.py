@@ -220,8 +220,9 @@ def _missing_headers(
     if not naming["dkms"]:
         return []
     there = driver.get("headers") or {}
+    newest = max(kernels, key=tables.age)
     return [
-        {"kernel": kernel, "install": tables.headers(table, row, family, kernel)}
+        {"kernel": kernel, "install": tables.headers(table, row, family, kernel, kernel == newest)}
         for kernel in kernels
         if there.get(kernel) is not True
     ]

@@ -109,13 +109,24 @@ def chosen(packages: Iterable[Mapping[str, Any]], branch: int, folder: str = "")
     ]
 
 
-def headers(table: Table, row: Mapping[str, Any], family: Mapping[str, Any], kernel: str) -> list[dict[str, str]]:
-    """The header packages of a kernel, as elements of package_plan's `install`."""
+def headers(
+    table: Table, row: Mapping[str, Any], family: Mapping[str, Any], kernel: str, newest: bool = True
+) -> list[dict[str, str]]:
+    """The header packages of a kernel, as elements of package_plan's `install`; ``newest``: of all the node's kernels."""
     words = {"kernel": kernel, "kernel_version": re.sub(r"\.(x86_64|aarch64)(\+64k)?$", "", kernel)}
     for choice in table["headers"][row.get("headers", family["headers"])]:
         if re.fullmatch(choice["kernel"], kernel):
-            return [{key: text.format(**words) for key, text in package.items()} for package in choice["packages"]]
+            return [
+                {key: text.format(**words) for key, text in package.items() if key != "newest"}
+                for package in choice["packages"]
+                if newest or not package.get("newest")
+            ]
     raise DriverError(f"the table has no headers for kernel {kernel}")
+
+
+def age(kernel: str) -> list[int]:
+    """Sorts kernels as their versions do: 6.12.0-124.el10 after 6.12.0-55.el10."""
+    return [int(part) for part in re.findall(r"[0-9]{1,18}", kernel)]
 
 
 def flat(values: Iterable[Any]) -> list[str]:

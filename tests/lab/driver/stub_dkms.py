@@ -44,6 +44,12 @@ def relocatable(modinfo: bytes) -> bytes:
     return head + modinfo + names + empty + info + text
 
 
+def module(kernel: str, version: str, licence: str) -> bytes:
+    """An nvidia.ko that tells its version and its licence, and does nothing."""
+    words = {"version": version, "license": licence, "depends": "", "name": "nvidia", "vermagic": f"{kernel} SMP"}
+    return relocatable(b"".join(f"{key}={text}".encode() + b"\0" for key, text in words.items()))
+
+
 def installed() -> tuple[str, str] | None:
     """(version, licence) of the driver's source that is installed."""
     listed = ""
@@ -61,26 +67,38 @@ def installed() -> tuple[str, str] | None:
     return None
 
 
+def forget(but: str | None) -> None:
+    """Take the trees of sources away that are no longer installed, as their packages do."""
+    for path in TREE.iterdir() if TREE.is_dir() else ():
+        if path.name == but:
+            continue
+        if path.is_symlink():
+            if not os.readlink(path).startswith(f"{but}/"):
+                path.unlink()
+        else:
+            shutil.rmtree(path)
+
+
 def main() -> None:
     found = installed()
+    forget(found[0] if found else None)
     for folder in Path("/lib/modules").iterdir():
-        kernel, module = folder.name, folder / "updates" / "dkms" / "nvidia.ko"
+        kernel, target = folder.name, folder / "updates" / "dkms" / "nvidia.ko"
         refused = Path("/run/stubs/no-build", kernel)
         if found is None or not (folder / "build").exists() or refused.exists():
-            if module.exists():
-                module.unlink()
+            if target.exists():
+                target.unlink()
                 subprocess.run(["depmod", "-a", kernel], check=True)
             if found is not None and refused.exists():
                 (TREE / found[0] / "build").mkdir(parents=True, exist_ok=True)
                 shutil.copy(refused, TREE / found[0] / "build" / "make.log")
             continue
         version, licence = found
-        words = {"version": version, "license": licence, "depends": "", "name": "nvidia", "vermagic": f"{kernel} SMP"}
-        content = relocatable(b"".join(f"{key}={text}".encode() + b"\0" for key, text in words.items()))
-        if module.exists() and module.read_bytes() == content:
+        content = module(kernel, version, licence)
+        if target.exists() and target.read_bytes() == content:
             continue
-        module.parent.mkdir(parents=True, exist_ok=True)
-        module.write_bytes(content)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
         made = TREE / version / kernel / platform.machine() / "module"
         made.mkdir(parents=True, exist_ok=True)
         (made / "nvidia.ko").write_bytes(content)

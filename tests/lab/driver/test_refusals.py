@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.tests.lab import compare
-from ansible_collections.gpufleet.kimi_k3.tests.lab.driver import inventory
+from ansible_collections.gpufleet.kimi_k3.tests.lab.driver import inventory, table
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "gpufleet-lab-driver-refused"
@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "wrong key": (
         "true",
         "true",
-        {"nvidia_driver_key_file": str(inventory.STUBS / "other.asc")},
+        {"nvidia_driver_key_file": str(table.STUBS / "other.asc")},
         "not signed by the given key",
     ),
     "known bad": (
@@ -103,16 +103,11 @@ def state() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The inventory of one node that a site has on a held 575."""
-    make = [sys.executable, str(ROOT / "tests" / "lab" / "driver" / "nodes.py"), NAME, "debian12", "held-575"]
+    make = [sys.executable, str(ROOT / "tests" / "lab" / "driver" / "nodes.py"), NAME, "debian12-held-575"]
     subprocess.run(make, check=True)
     folder = tmp_path_factory.mktemp("site")
-    values = inventory.inventory()
-    node = {
-        **values["_meta"]["hostvars"]["debian12-held-575"],
-        "ansible_host": NAME,
-        "nvidia_driver_repositories": [inventory.repository(NAME)],
-    }
-    common = {**values["all"]["vars"], "node_readiness_report_dir": str(folder / "reports")}
+    node = inventory.variables(table.row("debian12-held-575"), NAME)
+    common = inventory.common(str(folder / "reports"))
     file = folder / "hosts.json"
     file.write_text(json.dumps({"gpu_nodes": {"hosts": {"node": node}, "vars": common}}), encoding="utf-8")
     yield file

@@ -63,9 +63,11 @@ def package(stub: dict[str, Any], words: dict[str, Any], revision: str, architec
         (root / "DEBIAN").mkdir(parents=True)
         (root / "DEBIAN" / "control").write_text("".join(f"{key}: {text}\n" for key, text in fields.items()))
         write(root / "usr" / "share" / "stubs" / name, f"{name} {full}\n")
-        if stub.get("scripts"):
+        for path, content in stub.get("files", {}).items():
+            write(root / path.lstrip("/"), content)
+        if stub.get("scripts") or stub.get("postinst"):
             script = root / "DEBIAN" / "postinst"
-            script.write_text(SCRIPT)
+            script.write_text(stub.get("postinst", SCRIPT))
             script.chmod(0o755)
         if stub.get("conffile"):
             write(root / stub["conffile"].lstrip("/"), f"# stub of {full}\n")
@@ -82,9 +84,9 @@ def pin(versions: str) -> str:
     return f"Package: {names}\nPin: version {versions}\nPin-Priority: 1001\n"
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, content: str | bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def run(argv: list[str], folder: Path, output: Path | None = None) -> None:

@@ -74,6 +74,7 @@ def specification(version: str, release: str, epoch: int, group: list[Any]) -> s
         for relation in ("requires", "conflicts", "provides", "obsoletes"):
             lines += [f"{relation.capitalize()}: {text.format(**words)}" for text in stub.get(relation, [])]
         lines += [f"%description -n {name}", "Stub.", f"%files -n {name}", f"/usr/share/stubs/{name}"]
+        lines += stub.get("files", {})
         if stub.get("conffile"):
             lines.append(f"%config(noreplace) {stub['conffile']}")
         if stub.get("scripts"):
@@ -81,9 +82,11 @@ def specification(version: str, release: str, epoch: int, group: list[Any]) -> s
     lines.append("%install")
     for stub, words in group:
         name = stub["name"].format(**words)
-        for path, text in ((f"/usr/share/stubs/{name}", name), (stub.get("conffile"), f"# stub of {words['f']}")):
-            if path:
-                lines.append(f"mkdir -p %{{buildroot}}{path.rsplit('/', 1)[0]}; echo '{text}' > %{{buildroot}}{path}")
+        files = {f"/usr/share/stubs/{name}": name, **stub.get("files", {})}
+        if stub.get("conffile"):
+            files[stub["conffile"]] = f"# stub of {words['f']}"
+        for path, text in files.items():
+            lines.append(f"mkdir -p %{{buildroot}}{path.rsplit('/', 1)[0]}; printf '{text}\\n' > %{{buildroot}}{path}")
     return "\n".join(lines) + "\n"
 
 

@@ -94,6 +94,21 @@ def test_a_dry_run_fetches_nothing(tmp_path):
     assert not any(argv[0] == "sh" for argv in machine.asked)
 
 
+def test_a_dry_run_asks_dnf_with_folders_of_its_own(tmp_path):
+    class Dnf(Double):
+        def run(self, argv, timeout=0.0, env=None):
+            self.asked.append(argv)
+            return Result(tuple(argv), 0, "3:580.95.05-1.el9\n")
+
+    machine = Dnf({})
+    package = {"name": "nvidia-open", "arch": "x86_64", "version": "3:580.95.05-1.el9"}
+    assert rollback.keep(machine, "dnf", str(tmp_path / "580"), [package], {}, True)["missing"] == []
+    (asked,) = machine.asked
+    own = [word.split("=", 2)[1] for word in asked if word.startswith("--setopt=")]
+    assert own == ["cachedir", "persistdir", "logdir"]
+    assert not any("/var/" in word for word in asked)
+
+
 @pytest.mark.parametrize("field", ["name", "version", "arch"])
 def test_what_could_not_be_a_package_is_refused(field):
     assert rollback.valid([OLD]) == ""

@@ -225,6 +225,18 @@ def test_headers_are_needed_for_the_running_and_the_next_kernel_and_only_where_t
     assert made["kernels"] == ["6.8.0-85-generic", "6.8.0-90-generic"]
 
 
+@pytest.mark.parametrize("boot", ["6.12.0-124.el10.x86_64", "6.12.0-9.el10.x86_64"])
+def test_the_companion_of_the_headers_is_asked_for_the_newest_kernel_alone(boot):
+    """kernel-devel-matched: one version of it is there at a time, so that of an older kernel would be a downgrade."""
+    running = "6.12.0-55.el10.x86_64"
+    kernels = {"running": running, "boot": boot, "installed": [], "how": ""}
+    made = asked(facts("rhel10", kernels=kernels, headers={}))
+    names = {row["kernel"]: [item["name"] for item in row["install"]] for row in made["headers"]}
+    newest = boot if "124" in boot else running
+    other = running if newest == boot else boot
+    assert names == {newest: ["kernel-devel", "kernel-devel-matched"], other: ["kernel-devel"]}
+
+
 def test_where_the_next_kernel_is_not_known_every_installed_one_counts():
     kernels = {
         "running": "6.8.0-85-generic",
