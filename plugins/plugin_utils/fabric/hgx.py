@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import registered
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
 UNIT = "nvidia-fabricmanager.service"
 MODULES = ("ib_umad", "mlx5_ib")
@@ -65,7 +65,7 @@ def _service(made: Plan, now: Mapping[str, Any], verdict: str, reason: str) -> N
     if verdict == versions.REBOOT:
         made.reboot.append(reason)
     if verdict != versions.START:
-        made.said.append(f"{'not started again' if up else 'not started'}: {UNIT}: {reason}")
+        made.said.append(not_started(UNIT, up, verdict == versions.REBOOT, reason))
     elif up and now["unloaded"] and not registered(now["gpus"]):
         # It found no switches of this generation, and finds them only when it starts (C15).
         made.said.append(

@@ -11,14 +11,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
 UNIT = "nvidia-imex.service"
 NODES_FILE = "/etc/nvidia-imex/nodes_config.cfg"
 CONFIG_FILE = "/etc/nvidia-imex/config.cfg"
 UP = ("active", "activating", "reloading")
 _NODES_LINE = re.compile(r"(?m)^\s*IMEX_NODE_CONFIG_FILE\s*=\s*(\S+)\s*$")
-ASK = "drain them, or ask for it with nvidia_fabric_imex_restart: true"
+ASK = "drain those trays and run over all of them, or ask for it with nvidia_fabric_imex_restart: true"
 
 
 def view(variables: Mapping[str, Any], read: str) -> dict[str, Any] | None:
@@ -162,7 +162,7 @@ def _host(
     if is_unknown(newer):
         raise FabricError(f"whether {UNIT} knows its nodes is not known: {why(newer)}")
     up = unit["ActiveState"] in UP
-    file = File(NODES_FILE, "".join(f"{node}\n" for node in wish["nodes"]), now["files"][NODES_FILE], disturbs=True)
+    file = File(NODES_FILE, "".join(f"{node}\n" for node in wish["nodes"]), now["files"][NODES_FILE], "imex")
     service = Service(UNIT)
     if verdict != versions.NO and unit["LoadState"] == "not-found":
         verdict, reason = versions.NO, "no such unit is there"
@@ -175,7 +175,9 @@ def _host(
         service.state = "started"
     elif verdict == versions.START and (file.changes or newer is True):
         service.state = "restarted"
-    busy = quiet(wish["nodes"], wish, table, views) if file.changes or service.state else ""
+    # Written where nothing reads it yet, the file disturbs nobody.
+    file.disturbs = file.changes and (up or service.state is not None)
+    busy = quiet(wish["nodes"], wish, table, views) if file.disturbs or service.state else ""
     if busy:
         what = [f"{NODES_FILE} is to be {'made' if file.there is None else 'changed'}"] if file.changes else []
         what += [f"{UNIT} is to be {service.state}"] if service.state else []
@@ -194,7 +196,7 @@ def _host(
     if verdict == versions.REBOOT:
         made.reboot.append(reason)
     if verdict != versions.START:
-        made.said.append(f"{'not started again' if up else 'not started'}: {UNIT}: {reason}")
+        made.said.append(not_started(UNIT, up, verdict == versions.REBOOT, reason))
 
 
 def quiet(
@@ -225,5 +227,7 @@ def quiet(
             found.append(f"the GPUs of {host} are in use by {first['name']} ({first['pid']}{of_unit}){more}")
     if left:
         named = ", ".join(list(left.values())[:4]) + (f" and {len(left) - 4} more" if len(left) > 4 else "")
-        found.append(f"{named} {'is' if len(left) == 1 else 'are'} not in this run, so who uses the GPUs there is not known")
+        found.append(
+            f"{named} {'is' if len(left) == 1 else 'are'} not in this run, so who uses the GPUs there is not known"
+        )
     return "; ".join(found[:6])

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -38,13 +37,20 @@ class Service:
         return f"service {self.unit}: {', '.join(parts)}{disturbs}"
 
 
+def not_started(unit: str, up: bool, reboot: bool, reason: str) -> str:
+    """The line about a service that stays as it is."""
+    again, before = " again" if up else "", " before the reboot" if reboot else ""
+    return f"not started{again}{before}: {unit}: {reason}"
+
+
 @dataclass
 class File:
-    """A file of the role, whole."""
+    """A file of the role, whole. ``part``: modules or imex, whose turn it is written in."""
 
     path: str
     content: str
     there: Any
+    part: str = "modules"
     disturbs: bool = False
 
     @property
@@ -92,7 +98,7 @@ class Plan:
         return {
             "kind": self.kind,
             "packages": self.packages,
-            "files": [{"path": item.path, "content": item.content, "disturbs": item.disturbs} for item in files],
+            "files": [{"path": item.path, "content": item.content, "part": item.part} for item in files],
             "initramfs": list(self.initramfs.values()),
             "load": self.load,
             "services": [{key: value for key, value in asdict(item).items() if value is not None} for item in services],

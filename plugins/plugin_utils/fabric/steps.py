@@ -7,7 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import hgx, imex, kind, plan, tray, variables, waiting
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import (
+    hgx,
+    imex,
+    kind,
+    plan,
+    tray,
+    variables,
+    waiting,
+)
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError
 
 Answer = dict[str, Any]

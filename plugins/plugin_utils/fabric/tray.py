@@ -85,9 +85,7 @@ def _options(
     made: Plan, facts: Mapping[str, Any], now: Mapping[str, Any], wanted: Mapping[str, str], table: Mapping[str, Any]
 ) -> None:
     lines = "".join(f"options nvidia {name}={value}\n" for name, value in sorted(wanted.items()))
-    file = File(
-        OPTIONS_FILE, f"# Written by gpufleet.kimi_k3.nvidia_fabric.\n{lines}", now["files"][OPTIONS_FILE]
-    )
+    file = File(OPTIONS_FILE, f"# Written by gpufleet.kimi_k3.nvidia_fabric.\n{lines}", now["files"][OPTIONS_FILE])
     made.files.append(file)
     command = _initramfs(facts, table)
     for kernel in (kernel for kernel, stale in now["initramfs"].items() if stale or file.changes):

@@ -17,9 +17,7 @@ NO = "no"
 CURE = "ansible-playbook gpufleet.kimi_k3.site --limit {host}"
 
 
-def judge(
-    name: str, packages: Any, binary: Any, driver: Any, on_disk: str, host: str
-) -> tuple[str, str]:
+def judge(name: str, packages: Any, binary: Any, driver: Any, on_disk: str, host: str) -> tuple[str, str]:
     """(START, REBOOT or NO; why it is not started, empty for START).
 
     Args:
@@ -51,7 +49,7 @@ def judge(
         return START, ""
     loaded = f"driver {driver} is loaded" if driver else "no driver is loaded"
     if on_disk and versions == {on_disk}:
-        return REBOOT, f"{told}, as the driver of the next boot, and {loaded}: a reboot is due"
+        return REBOOT, f"{loaded}, and {told}, as the driver of the next boot is"
     return NO, f"{told}, and {loaded}; both must be equal to the last digit (C14), which this brings about: {cure}"
 
 
