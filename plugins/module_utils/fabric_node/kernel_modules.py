@@ -1,6 +1,6 @@
 # Copyright: (c) 2026, GPU Fleet contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Which modules a kernel has on disk, by the lists that depmod wrote: that works for a kernel that does not run, too."""
+"""Which modules a kernel has on disk, by the lists that depmod wrote: also one that does not run."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def read(node: Node, kind: str, kernels: list[str], options_file: str, files: li
 
 
 def progress(node: Node, kind: str) -> dict[str, Any]:
-    """``{"driver", "gpus": [{bdf, state, status}], "units": {name: {LoadState…}}, "unloaded": [modules]}``, read anew."""
+    """``{"driver", "gpus": [{bdf, state, status}], "units": {name: {LoadState…}}, "unloaded": [modules]}``."""
     smi = nvidia_smi.query(node)
     fields = {name: FIELDS[name] for name in ("state", "status")}
     told = {name: systemd.unit(node, unit) for name, unit in UNITS.items()}
@@ -80,7 +80,7 @@ def progress(node: Node, kind: str) -> dict[str, Any]:
 
 
 def settled(now: dict[str, Any], unit: str) -> bool:
-    """Whether there is nothing left to wait for: every GPU Completed and Success (C33) and the unit up, or it failed."""
+    """Whether there is nothing left to wait for: every GPU registered (C33) and the unit up, or it failed."""
     state = now["units"][unit]
     if isinstance(state, Unknown):
         return False

@@ -8,13 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import registered
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import UNITS, registered
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_manager import (
+    NVLINK5_MODULES,
+)
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
-UNIT = "nvidia-fabricmanager.service"
-MODULES = ("ib_umad", "mlx5_ib")
+UNIT = UNITS["manager"]
 MODULES_FILE = "/etc/modules-load.d/gpufleet-nvidia-fabric.conf"
 UP = ("active", "activating", "reloading")
 
@@ -90,7 +92,7 @@ def _modules(
 ) -> None:
     unloaded = now["unloaded"]
     if is_unknown(unloaded):
-        raise FabricError(f"whether {' and '.join(MODULES)} are loaded is not known: {why(unloaded)}")
+        raise FabricError(f"whether {' and '.join(NVLINK5_MODULES)} are loaded is not known: {why(unloaded)}")
     reasons = []
     for kernel in kernels:
         missing = now["modules"][kernel]
@@ -102,12 +104,12 @@ def _modules(
                 made.packages.append({"kernel": kernel, "install": [{"name": name} for name in packages]})
             else:
                 reasons.append(
-                    f"kernel {kernel} has no {' and no '.join(missing)}, which an NVLink 5 board needs (C15), and which "
-                    f"package of {_system(facts)} brings them is not established; install it, then run again"
+                    f"kernel {kernel} has no {' and no '.join(missing)}, which an NVLink 5 board needs (C15), and "
+                    f"which package of {_system(facts)} brings them is not established; install it, then run again"
                 )
     if reasons:
         raise FabricError("\n".join(reasons))
-    text = "".join(f"{name}\n" for name in MODULES)
+    text = "".join(f"{name}\n" for name in NVLINK5_MODULES)
     made.files.append(File(MODULES_FILE, f"# Written by gpufleet.kimi_k3.nvidia_fabric.\n{text}", _there(now)))
     made.load = list(unloaded)
 

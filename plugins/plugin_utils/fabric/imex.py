@@ -9,13 +9,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import UNITS
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_imex import (
+    IMEX_CONFIG as CONFIG_FILE,
+)
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_imex import (
+    IMEX_NODES as NODES_FILE,
+)
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
-UNIT = "nvidia-imex.service"
-NODES_FILE = "/etc/nvidia-imex/nodes_config.cfg"
-CONFIG_FILE = "/etc/nvidia-imex/config.cfg"
+UNIT = UNITS["imex"]
 UP = ("active", "activating", "reloading")
 _NODES_LINE = re.compile(r"(?m)^\s*IMEX_NODE_CONFIG_FILE\s*=\s*(\S+)\s*$")
 ASK = "drain those trays and run over all of them, or ask for it with nvidia_fabric_imex_restart: true"
@@ -32,7 +37,8 @@ def view(variables: Mapping[str, Any], read: str) -> dict[str, Any] | None:
         return None
     result = variables.get("node_readiness_result")
     facts = result.get("readiness", {}).get("facts", {}) if isinstance(result, Mapping) else {}
-    fabric = facts.get("fabric") if isinstance(facts.get("fabric"), Mapping) else {}
+    told = facts.get("fabric")
+    fabric: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     return {
         "holders": now["holders"],
         "addresses": now["addresses"],
@@ -52,10 +58,10 @@ def faults(
     if is_unknown(addresses):
         found.append(f"which addresses this node has is not known: {why(addresses)}")
     elif not _same(addresses, wish["nodes"]):
+        given = ", ".join(wish["nodes"][:4]) + (" …" if len(wish["nodes"]) > 4 else "")
         found.append(
-            f"nvidia_fabric_imex_nodes: none of {', '.join(wish['nodes'][:4])}{' …' if len(wish['nodes']) > 4 else ''} is "
-            f"an address of this node, which has {', '.join(addresses) or 'none'}; allowed: the trays of its partition, "
-            "itself among them"
+            f"nvidia_fabric_imex_nodes: none of {given} is an address of this node, which has "
+            f"{', '.join(addresses) or 'none'}; allowed: the trays of its partition, itself among them"
         )
     if is_unknown(config):
         found.append(f"what {CONFIG_FILE} holds is not known: {why(config)}")
@@ -202,7 +208,7 @@ def _host(
 def quiet(
     nodes: Iterable[str], wish: Mapping[str, Any], table: Mapping[str, Any], views: Mapping[str, Mapping[str, Any]]
 ) -> str:
-    """Why the trays with these addresses must not be disturbed; empty where all of them are idle, or it is asked for."""
+    """Why the trays with these addresses must not be disturbed; empty where all are idle, or it is asked for."""
     if wish["restart"]:
         return ""
     # The kernel keeps 15 characters of a name.

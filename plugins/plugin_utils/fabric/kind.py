@@ -59,7 +59,8 @@ def _seen(facts: Mapping[str, Any], wanted: str) -> tuple[str, str]:
         return HGX_NVLINK5 if kind == HGX and told["nvlsm"] is True else kind, str(told["evidence"])
     if wanted == "auto":
         raise FabricError(
-            f"what NVLink fabric this node has is not known: {why(kind)}; say it with nvidia_fabric_kind, or probe again"
+            f"what NVLink fabric this node has is not known: {why(kind)}; say it with nvidia_fabric_kind, or probe "
+            "again"
         )
     return wanted, f"nvidia_fabric_kind; the probe cannot tell: {why(kind)}"
 

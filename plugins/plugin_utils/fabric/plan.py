@@ -75,8 +75,8 @@ class Plan:
     """Everything that is done to one node, in the order of the fields; ``said`` is what is not done, and why.
 
     ``packages`` are requests to package_plan, one a kernel: ``{"kernel", "install": [{"name"}]}``. ``awaits`` names the
-    unit that has to come up, and with it every GPU: manager, imex or none. ``initramfs`` holds by kernel the command that
-    writes it anew, ``reboot`` why a reboot is due.
+    unit that has to come up, and with it every GPU: manager, imex or none. ``initramfs`` holds by kernel the command
+    that writes it anew, ``reboot`` why a reboot is due.
     """
 
     kind: str
@@ -103,7 +103,7 @@ class Plan:
             "load": self.load,
             "services": [{key: value for key, value in asdict(item).items() if value is not None} for item in services],
             "awaits": self.awaits,
-            "disturbs": any(item.disturbs for item in (*files, *services)),
+            "disturbs": any(item.disturbs for item in files) or any(item.disturbs for item in services),
             "changes": bool(files or services or self.packages or self.initramfs or self.load),
             "lines": self.lines(),
             "before": {

@@ -8,12 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import UNITS
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import imex, versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.variables import nodes_needed, owner_needed
 
-MANAGER = "nvidia-fabricmanager.service"
+MANAGER = UNITS["manager"]
 OPTIONS_FILE = "/etc/modprobe.d/gpufleet-nvidia-fabric.conf"
 # Facts 7.7: what the option is not known to before.
 MEMORY_MODE_BRANCH = 580

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleError
+
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import shown
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import role_variables
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.role_variables import not_allowed
@@ -17,8 +19,8 @@ KINDS = ("auto", "none", "hgx", "hgx_nvlink5", "tray")
 OWNERS = ("host", "slurm", "dra", "none")
 MEMORY_MODES = ("driver", "numa", "leave")
 NODES_ALLOWED = (
-    "a list of the IPv4 or IPv6 addresses of all trays of the NVLink partition, each once, quoted, in the same order on "
-    "all of them"
+    "a list of the IPv4 or IPv6 addresses of all trays of the NVLink partition, each once, quoted, in the same order "
+    "on all of them"
 )
 _PROCESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
@@ -104,7 +106,11 @@ def partitions(variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Trays of one declared NVLink partition that are not given the same: one nodes file, and one owner of IMEX."""
     groups: dict[tuple[str, str], list[str]] = {}
     for host, values in variables.items():
-        declared = str(values.get("k3_nvlink_domain", "")).lower(), str(values.get("k3_nvlink_partition", ""))
+        try:
+            declared = str(values.get("k3_nvlink_domain", "")).lower(), str(values.get("k3_nvlink_partition", ""))
+        except AnsibleError:
+            # That it cannot be evaluated is told by the probe's own preflight.
+            continue
         if all(declared):
             groups.setdefault(declared, []).append(host)
     found = []

@@ -55,4 +55,4 @@ def _package(folder: Path, kernel: str) -> None:
 
 
 def _run(argv: list[str], folder: Path | None = None) -> bytes:
-    return subprocess.run(argv, cwd=folder, check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE).stdout
+    return subprocess.run(argv, cwd=folder, check=True, capture_output=True).stdout

@@ -89,10 +89,11 @@ def test_c14_a_fabric_manager_of_another_version_is_neither_started_nor_enabled(
 def test_before_the_reboot_it_is_enabled_and_not_started(decide):
     plan = decide(board().plus(driver.loaded("580.95.05")))
     assert services(plan) == [{"unit": MANAGER, "enabled": True, "disturbs": False}]
-    assert plan.said == [
+    (said,) = plan.said
+    assert said == (
         f"not started before the reboot: {MANAGER}: driver 580.95.05 is loaded, and nvidia-fabricmanager is 580.126.20, "
         "as the driver of the next boot is"
-    ]
+    )
     assert plan.lines()[-1].startswith("reboot: due, driver 580.95.05 is loaded")
 
 

@@ -42,7 +42,7 @@ def test_c16_superchips_and_pcie_cards_have_no_switch(make_node, device):
 def test_an_unlisted_product_is_refused_until_the_site_says_what_it_is(make_node):
     profile = with_device(healthy("b200"), "b200", "ffff").without("/sys/class/infiniband")
     facts = fabric_wishes.facts(make_node(profile))
-    with pytest.raises(FabricError, match="this GPU product is not in the table.*nvidia_fabric_kind"):
+    with pytest.raises(FabricError, match=r"this GPU product is not in the table.*nvidia_fabric_kind"):
         kind.of(facts, "auto")
     found = kind.of(facts, "hgx_nvlink5")
     assert found["kind"] == "hgx_nvlink5"
@@ -78,14 +78,14 @@ def test_what_is_not_known_is_refused_and_never_guessed(make_node, changed, says
 
 
 def test_without_a_probe_nothing_is_changed():
-    with pytest.raises(FabricError, match="the probe gave no facts"):
+    with pytest.raises(FabricError, match=r"the probe gave no facts"):
         kind.of({}, "auto")
 
 
 def test_where_the_next_kernel_is_not_known_every_one_is_looked_at():
     known = {"running": "6.8.0-1", "boot": {"unknown": "no grub"}, "installed": ["6.8.0-1", "6.8.0-2"]}
     assert kind.kernels({"driver": {"kernels": known}}) == ["6.8.0-1", "6.8.0-2"]
-    with pytest.raises(FabricError, match="which kernel the next boot takes is not known: no grub"):
+    with pytest.raises(FabricError, match=r"which kernel the next boot takes is not known: no grub"):
         kind.kernels({"driver": {"kernels": {**known, "installed": {"unknown": "no grub"}}}})
-    with pytest.raises(FabricError, match="no name of a kernel"):
+    with pytest.raises(FabricError, match=r"no name of a kernel"):
         kind.kernels({"driver": {"kernels": {**known, "boot": "6.8 ; reboot"}}})

@@ -89,7 +89,7 @@ def of_file(plan, path):
 
 
 def test_a_tray_of_which_nobody_said_who_starts_imex_is_refused(decide):
-    with pytest.raises(FabricError, match="nvidia_fabric_imex_owner: '' is not allowed.*host .*slurm or dra .*none"):
+    with pytest.raises(FabricError, match=r"nvidia_fabric_imex_owner: '' is not allowed.*host .*slurm or dra .*none"):
         decide(rack(), fabric_wishes.wish())
 
 
@@ -155,7 +155,7 @@ def test_the_hosts_own_unit_is_unmasked(decide):
 
 def test_c34_the_host_is_refused_where_the_dra_driver_runs(decide):
     profile = rack().plus(Profile(files={"/proc/88/comm": "compute-domain-\n"}))
-    with pytest.raises(FabricError, match="'host' is not allowed on this node, where Kubernetes' DRA driver"):
+    with pytest.raises(FabricError, match=r"'host' is not allowed on this node, where Kubernetes' DRA driver"):
         decide(profile)
 
 
@@ -181,15 +181,15 @@ def test_an_address_counts_however_it_is_written(decide):
 
 def test_a_configuration_that_names_another_file_is_refused(decide):
     profile = rack().plus(Profile(files={imex.CONFIG_FILE: "IMEX_NODE_CONFIG_FILE=/opt/imex/nodes\n"}))
-    with pytest.raises(FabricError, match="names /opt/imex/nodes as its nodes file"):
+    with pytest.raises(FabricError, match=r"names /opt/imex/nodes as its nodes file"):
         decide(profile)
 
 
 def test_c34_one_partition_one_list_and_none_of_another(decide):
-    with pytest.raises(FabricError, match="tray-2 is of the same NVLink partition and is given other"):
+    with pytest.raises(FabricError, match=r"tray-2 is of the same NVLink partition and is given other"):
         decide(rack(), views=others(nodes=["192.0.2.11", "192.0.2.10"]))
     with pytest.raises(
-        FabricError, match="names tray-2, which is of another NVLink partition: domain .* partition 3 there"
+        FabricError, match=r"names tray-2, which is of another NVLink partition: domain .* partition 3 there"
     ):
         decide(rack(), views=others(partition="3"))
     # Before the first driver no GPU tells its partition.
@@ -346,7 +346,7 @@ def test_the_same_value_elsewhere_is_no_contradiction(decide):
 def test_a_contradiction_with_the_role_nvidia_driver_is_refused_naming_both(decide):
     wish = fabric_wishes.wish(owner="none", driver_options={"NVreg_CoherentGPUMemoryMode": "numa"})
     with pytest.raises(
-        FabricError, match="nvidia_driver_module_options: NVreg_CoherentGPUMemoryMode=numa is not allowed"
+        FabricError, match=r"nvidia_driver_module_options: NVreg_CoherentGPUMemoryMode=numa is not allowed"
     ):
         decide(rack(), wish)
     assert decide(rack(), {**wish, "memory_mode": "numa"})

@@ -12,6 +12,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors imp
 UP = {"ActiveState": "active", "SubState": "running", "Result": "success"}
 DOWN = {"ActiveState": "failed", "SubState": "failed", "Result": "exit-code"}
 DONE = {"bdf": "0000:1b:00.0", "state": "Completed", "status": "Success"}
+C15 = "ib_umad is not loaded, so the fabric manager took this NVLink 5 board for an older one and found nothing to do (C15)"
 WAITS = {"bdf": "0000:43:00.0", "state": "In Progress", "status": "N/A"}
 
 
@@ -38,8 +39,7 @@ def test_c15_modules_that_are_missing_are_the_cause():
     assert told.splitlines() == [
         "nvidia-fabricmanager.service failed",
         "nvidia-fabricmanager.service is failed (failed, result exit-code)",
-        "ib_umad is not loaded, so the fabric manager took this NVLink 5 board for an older one and found nothing to do "
-        "(C15)",
+        C15,
         "0000:43:00.0: state In Progress, status N/A",
         "the fabric manager said: nv-fabricmanager: Detected Pre-NVL5 system",
         "the fabric manager said: … WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]",
@@ -69,7 +69,7 @@ def test_what_is_not_known_is_no_fabric(answer, says):
 
 def test_the_step_fails_with_it():
     arguments = {"now": now([WAITS]), "plan": {"awaits": "manager"}, "seconds": 60, "wish": {"nodes": []}}
-    with pytest.raises(FabricError, match="not up after 60 s"):
+    with pytest.raises(FabricError, match=r"not up after 60 s"):
         steps.awaited(arguments, {})
     assert steps.awaited({**arguments, "now": now([DONE])}, {}) == {}
 
