@@ -10,17 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import UNITS
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_imex import (
-    IMEX_CONFIG as CONFIG_FILE,
-)
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_imex import (
-    IMEX_NODES as NODES_FILE,
-)
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _fabric_imex
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
 UNIT = UNITS["imex"]
+NODES_FILE = _fabric_imex.IMEX_NODES
+CONFIG_FILE = _fabric_imex.IMEX_CONFIG
 UP = ("active", "activating", "reloading")
 _NODES_LINE = re.compile(r"(?m)^\s*IMEX_NODE_CONFIG_FILE\s*=\s*(\S+)\s*$")
 ASK = "drain those trays and run over all of them, or ask for it with nvidia_fabric_imex_restart: true"
