@@ -61,7 +61,7 @@ def _manager(node: Node, needed: bool) -> dict[str, Any]:
         "packages": found,
         # A driver installed without packages brings a fabric manager without one.
         "binary": None if isinstance(found, dict) and found else _binary_version(node),
-        "modules": _modules(node),
+        "modules": unloaded(node),
         "log": None if active else _log(node),
     }
 
@@ -77,7 +77,7 @@ def _binary_version(node: Node) -> str | Unknown | None:
     return result.unknown() if not result.ok else Unknown(f"`{result.source}` told no version", result.source)
 
 
-def _modules(node: Node) -> list[str] | Unknown:
+def unloaded(node: Node) -> list[str] | Unknown:
     """Those of NVLINK5_MODULES that are not loaded. A driver built into the kernel shows in /sys/module only."""
     loaded = modules.loaded(node)
     if isinstance(loaded, Unknown):
