@@ -54,6 +54,9 @@ short references in the column *source* stand for is told in [sources.md](source
         parts.append(row(["---"] * 7))
         for spec in table:
             cure = spec.remedy.action + (f" ({spec.remedy.disruptive})" if spec.remedy.disruptive != "none" else "")
+            if spec.remedy.playbook:
+                tag = f" --tags {spec.remedy.tag}" if spec.remedy.tag else ""
+                cure += f" `{spec.remedy.playbook}{tag}`"
             parts.append(
                 row(
                     (

@@ -31,6 +31,12 @@ def _registered(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
+def _inventory(variables: Mapping[str, Any]) -> list[str]:
+    """The sources of the inventory; a run of ansible-runner or a test may have none."""
+    sources = variables.get("ansible_inventory_sources")
+    return [str(source) for source in sources] if isinstance(sources, (list, tuple)) else []
+
+
 class ActionModule(ActionBase):
     """Writes the report of all nodes of the play and prints the table; needs no node to be alive."""
 
@@ -72,7 +78,7 @@ class ActionModule(ActionBase):
             if tried or untried:
                 row["facts"][peers.CONCERN] = redact_all(peers.facts(tests[host], tried, untried, expired))
         when = datetime.now(UTC)
-        report = document(rows, options["playbook"], when, collection_version(), declared)
+        report = document(rows, options["playbook"], when, collection_version(), declared, _inventory(variables))
         # First, so that what the nodes answered is seen also where it cannot be written.
         display = Display()
         display.display(terminal.table(report, max(80, min(140, shutil.get_terminal_size((110, 24)).columns))))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -53,12 +54,13 @@ def cure_lines(remedy: Mapping[str, Any] | None, width: int, said: set[str]) -> 
     return lines
 
 
-def cure_command(host: str, remedy: Mapping[str, Any]) -> tuple[str, str | None]:
+def cure_command(host: str, remedy: Mapping[str, Any], inventory: Sequence[str]) -> tuple[str, str | None]:
     """Where to run it (``run`` here, ``as root`` on the node) and the line to copy, None where there is none.
 
     The playbook with its tag where the collection cures it, else the command of the remedy.
     """
     if remedy.get("playbook"):
         tags = f" --tags {remedy['tag']}" if remedy.get("tag") else ""
-        return "run", f"ansible-playbook {remedy['playbook']} --limit {host}{tags}"
+        sources = "".join(f" -i {shlex.quote(source)}" for source in inventory)
+        return "run", f"ansible-playbook {remedy['playbook']}{sources} --limit {host}{tags}"
     return ON_NODE, redact(remedy["command"]) if remedy.get("command") else None

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import SCHEMA_VERSION, VERDICTS
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.readiness import judged
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fleet.survey import survey
 
@@ -19,11 +20,13 @@ def document(
     when: datetime,
     version: str,
     declared: Mapping[str, Mapping[str, Any]] | None = None,
+    inventory: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The report: schema, generated (UTC), collection, playbook, summary (nodes by verdict), fleet, nodes.
+    """The report: schema, generated (UTC), collection, playbook, inventory, summary (nodes by verdict), fleet, nodes.
 
     ``declared``: ``{host: {"deployment", "nvlink_domain", "nvlink_partition"}}``, what the inventory says of where a
-    node belongs; each row gets its ``place`` from it and from what the nodes observed.
+    node belongs; each row gets its ``place`` from it and from what the nodes observed. ``inventory``: the sources that
+    Ansible was given, for the commands that cure.
     """
     found = survey(list(rows), declared or {})
     nodes = [{"host": member.host, "place": member.place(), **member.row} for member in found.members]
@@ -33,6 +36,7 @@ def document(
         "generated": when.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "collection": version,
         "playbook": playbook,
+        "inventory": [redact(source) for source in inventory],
         "summary": {"nodes": len(nodes), **summary},
         "fleet": judged(found),
         "nodes": nodes,

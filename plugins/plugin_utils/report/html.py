@@ -52,6 +52,7 @@ def data(report: Mapping[str, Any], changes: Mapping[str, Any] | None) -> str:
     checks, remedies = _Table(), _Table()
     rest = {
         "generated": report["generated"],
+        "inventory": report["inventory"],
         "nodes": [_node(node, checks, remedies) for node in report["nodes"]],
         "fleet": [_fleet_check(check, remedies) for check in report["fleet"]["checks"]],
         "groups": groups(list(changes["nodes"])) if changes else [],

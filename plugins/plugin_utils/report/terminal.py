@@ -47,13 +47,13 @@ def table(report: Mapping[str, Any], width: int = 110) -> str:
     said: set[str] = set()
     lines += fleet_lines(report, width, said)
     if len(nodes) <= folding.SHOWN:
-        return "\n".join(lines + _node_lines(nodes, width))
+        return "\n".join(lines + _node_lines(nodes, width, report["inventory"]))
     worst = folding.worst(nodes)
     shown = worst[: folding.SHOWN]
     lines += _cause_lines(folding.causes(nodes), width, said)
     if shown:
         lines += ["", f"The worst {len(shown)} of {len(worst)} nodes that are not ready or degraded"]
-        lines += _node_lines(shown, width, said)
+        lines += _node_lines(shown, width, report["inventory"], said)
     left = Counter(node["verdict"] for node in nodes) - Counter(node["verdict"] for node in shown)
     told = ", ".join(f"{left[verdict]} {MARKS[verdict].lower()}" for verdict in reversed(VERDICTS) if left[verdict])
     if told:
@@ -61,7 +61,9 @@ def table(report: Mapping[str, Any], width: int = 110) -> str:
     return "\n".join(lines)
 
 
-def _node_lines(nodes: Sequence[Mapping[str, Any]], width: int, said: set[str] | None = None) -> list[str]:
+def _node_lines(
+    nodes: Sequence[Mapping[str, Any]], width: int, inventory: Sequence[str], said: set[str] | None = None
+) -> list[str]:
     """The table of nodes; a cure in ``said`` stands above already and is not told again."""
     node_width = name_width("NODE", (node["host"] for node in nodes))
     cause_width = max([len("ROOT CAUSE"), *(len(node["root_cause"] or "-") for node in nodes)])
@@ -70,7 +72,7 @@ def _node_lines(nodes: Sequence[Mapping[str, Any]], width: int, said: set[str] |
     for node in nodes:
         host = cut(node["host"], node_width)
         lines.append(row.format(host, MARKS[node["verdict"]], node["root_cause"] or "-", _failing_text(node)).rstrip())
-        lines += _explanation(node, width, said)
+        lines += _explanation(node, width, inventory, said)
     return lines
 
 
@@ -108,7 +110,7 @@ def _failing_text(node: Mapping[str, Any]) -> str:
     return "; ".join(part for part in (shown, ", ".join(rest)) if part) or "-"
 
 
-def _explanation(node: Mapping[str, Any], width: int, said: set[str] | None) -> list[str]:
+def _explanation(node: Mapping[str, Any], width: int, inventory: Sequence[str], said: set[str] | None) -> list[str]:
     if not node["reason"]:
         return _degraders(node, width)
     lines = wrapped("    why      ", redact(node["reason"]), width)
@@ -117,7 +119,7 @@ def _explanation(node: Mapping[str, Any], width: int, said: set[str] | None) -> 
         told = said is not None and remedy["action"] in said
         if not told:
             lines += wrapped("    cure     ", redact(remedy["action"]) + disruption(remedy), width)
-        label, command = cure_command(node["host"], remedy)
+        label, command = cure_command(node["host"], remedy, inventory)
         if command and not (told and label == ON_NODE):
             # Never wrapped: it is there to be copied.
             lines.append(f"    {label:<7}  {command}")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Remedy, Spec
 
 REBOOT = Remedy("Drain the node and reboot it; do not reinstall the driver.", "reboot")
@@ -23,7 +24,11 @@ CHECKS = (
         "Libraries and a kernel module for the running kernel are on this node, by an installation that ended.",
         "libcuda and libnvidia-ml, and a module for the running kernel",
         "C04, C05; facts 1.29",
-        Remedy("Install the open driver of the wanted branch, with the headers of the running kernel first.", "reboot"),
+        Remedy(
+            "Install the open driver of the wanted branch, with the headers of the running kernel first.",
+            "reboot",
+            **cures.DRIVER,
+        ),
         owner="driver",
     ),
     Spec(
@@ -39,7 +44,11 @@ CHECKS = (
         "All version-locked driver packages have one version and one origin.",
         "one version; one of NVIDIA's repository and the distribution's archive, decided by a pin where both are there",
         "C07, C11, C12, C13; facts, corrections (version lock)",
-        Remedy("Bring all driver packages to one version from one origin in one transaction, then reboot.", "reboot"),
+        Remedy(
+            "Bring all driver packages to one version from one origin in one transaction, then reboot.",
+            "reboot",
+            **cures.DRIVER,
+        ),
         owner="driver",
     ),
     Spec(
@@ -55,7 +64,7 @@ CHECKS = (
         "The kernel module has the flavour this GPU needs, read from the module `nvidia` only.",
         "`driver_flavour`; auto: open from Blackwell on",
         "C17; facts 1.10",
-        Remedy("Install the open flavour of the same version, then reboot.", "reboot"),
+        Remedy("Install the open flavour of the same version, then reboot.", "reboot", **cures.DRIVER),
         owner="driver",
     ),
     Spec(
@@ -63,7 +72,7 @@ CHECKS = (
         "The driver is of a branch the image runs on, compared as integers.",
         "branch `driver_branch_min` or newer, version `driver_version_min` or newer, and `driver_version` if given",
         "C21, C49; facts 1.3, 1.5",
-        Remedy("Upgrade the driver to an allowed branch.", "reboot"),
+        Remedy("Upgrade the driver to an allowed branch.", "reboot", **cures.DRIVER),
         owner="driver",
     ),
     Spec(
@@ -87,7 +96,7 @@ CHECKS = (
         "The next boot will load a driver: a module of the libraries' version for the running and the default kernel.",
         "a module of one version for both kernels, no failed build, no half-configured package",
         "C04, C05; facts 1.30",
-        Remedy("Build and install the module for that kernel before the node is rebooted.", "none"),
+        Remedy("Build and install the module for that kernel before the node is rebooted.", "none", **cures.DRIVER),
         owner="driver",
     ),
     Spec(
@@ -95,7 +104,7 @@ CHECKS = (
         "The driver packages are held at their version, by the effect of holds, pins and locks.",
         "each is held, or is out of reach of automatic updates",
         "C01, C08; facts 1.19, 1.38; peers trap 11",
-        Remedy("Hold the driver packages, and keep them out of automatic updates."),
+        Remedy("Hold the driver packages, and keep them out of automatic updates.", **cures.DRIVER),
         blocking=False,
         owner="driver",
     ),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Remedy, Spec
 
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
@@ -15,7 +16,11 @@ CHECKS = (
         "digit and runs. Elsewhere it is not needed, and on a tray of an NVLink rack it must not run.",
         "HGX: package version = loaded driver; nvidia-fabricmanager active; on NVLink 5 ib_umad and mlx5_ib loaded",
         "C14, C15, C16; facts 1.39-1.42; peers traps 2, 7, 12, 13",
-        Remedy("Install the fabric manager in the version of the loaded driver, and start it.", "drain"),
+        Remedy(
+            "Install the fabric manager in the version of the loaded driver, and start it.",
+            "drain",
+            **cures.DRIVER_AND_FABRIC,
+        ),
         owner="fabric",
     ),
     Spec(
@@ -23,7 +28,7 @@ CHECKS = (
         "On NVLink 5 boards (B200, B300) the NVLink subnet manager is installed and runs beside the fabric manager.",
         "nvlsm present and running; it is date-versioned, so its version is not compared",
         "C15; facts, corrections (version lock); peers trap 2",
-        Remedy("Install nvlsm and restart the fabric manager, which starts it.", "drain"),
+        Remedy("Install nvlsm and restart the fabric manager, which starts it.", "drain", **cures.DRIVER_AND_FABRIC),
         owner="fabric",
     ),
     Spec(
@@ -43,7 +48,9 @@ CHECKS = (
         CHANNEL,
         "facts 7.4, 3.14, 1.44; C34",
         Remedy(
-            "Load the nvidia module with NVreg_CreateImexChannel0=1 (a file in /etc/modprobe.d), and reboot.", "reboot"
+            "Load the nvidia module with NVreg_CreateImexChannel0=1 (a file in /etc/modprobe.d), and reboot.",
+            "reboot",
+            **cures.FABRIC,
         ),
         owner="driver",
     ),
@@ -53,7 +60,11 @@ CHECKS = (
         "file, and answering.",
         "package version = loaded driver; one owner; nodes_config.cfg not empty; the domain's state UP",
         "C34; facts 7.3, 3.14; peers trap 3",
-        Remedy("Install nvidia-imex in the version of the loaded driver, write its nodes file, and start it.", "drain"),
+        Remedy(
+            "Install nvidia-imex in the version of the loaded driver, write its nodes file, and start it.",
+            "drain",
+            **cures.DRIVER_AND_FABRIC,
+        ),
         owner="fabric",
     ),
     Spec(

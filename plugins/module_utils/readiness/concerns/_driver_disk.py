@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._driver_state import (
     State,
     differs,
@@ -47,7 +48,7 @@ def assess_installed(findings: Findings, driver: dict[str, Any], now: State) -> 
             observed=observed,
             required=required,
             evidence=Evidence("/usr/lib", "no libcuda.so of a driver"),
-            remedy=Remedy("Install the driver's library packages of the module's version.", "none"),
+            remedy=Remedy("Install the driver's library packages of the module's version.", "none", **cures.DRIVER),
         )
     elif broken and not _failures(driver):
         name, condition = next(iter(broken.items()))
@@ -104,6 +105,7 @@ def why_no_module(driver: dict[str, Any], kernel: str) -> tuple[str, list[Eviden
                 "Install the built module.",
                 "none",
                 command=f"dkms install --force {name} -k {kernel}" if safe else None,
+                **cures.DRIVER,
             ),
         )
     there = driver["headers"].get(kernel)
@@ -115,6 +117,7 @@ def why_no_module(driver: dict[str, Any], kernel: str) -> tuple[str, list[Eviden
                 f"Install the headers of kernel {kernel}, then build; do not reboot before that.",
                 "none",
                 command=_headers_command(driver, kernel) if safe else None,
+                **cures.DRIVER,
             ),
         )
     added = f"{sources[-1]['name']}/{sources[-1]['version']}" if sources else ""
@@ -122,14 +125,21 @@ def why_no_module(driver: dict[str, Any], kernel: str) -> tuple[str, list[Eviden
         return (
             f"Kernel {kernel} has no nvidia module: DKMS has {added} only added, not built for this kernel.",
             [*here, Evidence(dkms.TREE, f"{added}: added")],
-            Remedy("Build and install it.", "none", command=f"dkms install {added} -k {kernel}" if safe else None),
+            Remedy(
+                "Build and install it.",
+                "none",
+                command=f"dkms install {added} -k {kernel}" if safe else None,
+                **cures.DRIVER,
+            ),
         )
     unread = driver["dkms"].reason if isinstance(driver["dkms"], Unknown) else ""
     return (
         f"Kernel {kernel} has no nvidia module, and DKMS "
         + (f"cannot be read ({unread})." if unread else "has no source to build it from."),
         here,
-        Remedy(f"Install the driver's module package for kernel {kernel}, or its DKMS package.", "none"),
+        Remedy(
+            f"Install the driver's module package for kernel {kernel}, or its DKMS package.", "none", **cures.DRIVER
+        ),
     )
 
 
@@ -170,6 +180,7 @@ def _build_failed(source: dict[str, Any], kernel: str, driver: dict[str, Any]) -
                 f"Install the headers of kernel {kernel}, then build again.",
                 "none",
                 command=_headers_command(driver, kernel) if kernels.NAME.fullmatch(kernel) else None,
+                **cures.DRIVER,
             ),
         )
     if failure["kind"] == dkms.ROOM:
@@ -250,7 +261,7 @@ def _fault(driver: dict[str, Any], now: State, kernel: str) -> tuple[str, list[E
         return (
             f"Kernel {kernel} would load the proprietary flavour, which does not drive {_open_only(driver)}.",
             [Evidence(source, f"license: {module['license']}")],
-            Remedy("Install the open flavour of the same version before the node reboots.", "none"),
+            Remedy("Install the open flavour of the same version before the node reboots.", "none", **cures.DRIVER),
         )
     return None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.driver import REBOOT
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _driver_state
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
@@ -130,7 +131,9 @@ def assess_branch(findings: Findings, state: _driver_state.State, require: dict[
         reason = f"Driver {version} is older than {least}, the first of its branch the image runs on{waits}."
     elif exact and numbers != version_tuple(exact):
         reason = f"Driver {version} is not {exact}, which the contract asks for{waits}."
-        remedy = remedy or Remedy(f"Bring the driver to exactly {exact}, or correct `driver_version`.", "reboot")
+        remedy = remedy or Remedy(
+            f"Bring the driver to exactly {exact}, or correct `driver_version`.", "reboot", **cures.DRIVER
+        )
     else:
         findings.passed(
             "branch",

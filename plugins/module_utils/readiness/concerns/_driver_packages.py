@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     Evidence,
     Findings,
@@ -163,7 +164,7 @@ def _doubts(facts: dict[str, Any], origins: dict[str, list[str]]) -> list[tuple[
             (
                 f"The driver packages come from {' and '.join(sorted(origins))}: the next update will part them.",
                 Evidence(facts["source"], "; ".join(names[0] for names in origins.values())),
-                Remedy("Choose one origin, pin it, and reinstall the whole set from it.", "reboot"),
+                Remedy("Choose one origin, pin it, and reinstall the whole set from it.", "reboot", **cures.DRIVER),
             )
         )
     known = facts["repositories"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _driver_packages
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import (
     Evidence,
@@ -115,7 +116,11 @@ def assess_consistent(findings: Findings, driver: dict[str, Any], now: State) ->
     if isinstance(now.libraries, tuple):
         fail(
             f"libcuda and libnvidia-ml are of different versions: {' and '.join(now.libraries)}.",
-            Remedy("Bring all driver packages to one version, run ldconfig, then drain and reboot.", "reboot"),
+            Remedy(
+                "Bring all driver packages to one version, run ldconfig, then drain and reboot.",
+                "reboot",
+                **cures.DRIVER,
+            ),
         )
         return
     if isinstance(now.loaded, str):
@@ -194,4 +199,5 @@ def one_version(version: Any) -> Remedy:
         f"Bring module and library packages to one version ({version} is one of them) in one transaction, then "
         "drain and reboot: a reboot alone does not cure it.",
         "reboot",
+        **cures.DRIVER,
     )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.checks.fabric import CHANNEL
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_versions import (
     ABSENT,
@@ -154,12 +155,14 @@ def assess_imex(findings: Findings, fabric: dict[str, Any]) -> None:
     elif isinstance(fault, str) and fault:
         fail(fault, install("nvidia-imex", imex["packages"], fabric["driver"], IMEX))
     elif active is False:
-        start = Remedy("Start IMEX.", "none", f"systemctl enable --now {IMEX}")
+        start = Remedy("Start IMEX.", "none", f"systemctl enable --now {IMEX}", **cures.FABRIC)
         fail(f"{IMEX} is not active ({state}).", start)
     elif not isinstance(imex["nodes"], Unknown) and not imex["nodes"]:
         evidence.append(Evidence(imex["nodes_file"], "empty" if imex["nodes"] == 0 else "absent"))
         write = Remedy(
-            "Write the addresses of all trays of this NVLink partition into the file, and restart IMEX.", "drain"
+            "Write the addresses of all trays of this NVLink partition into the file, and restart IMEX.",
+            "drain",
+            **cures.FABRIC,
         )
         fail(f"{imex['nodes_file']} names no node, so IMEX serves no domain.", write)
     else:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_versions import (
     ABSENT,
     install,
@@ -117,7 +118,9 @@ def assess_manager(findings: Findings, fabric: dict[str, Any]) -> None:
     active = None if isinstance(unit, Unknown) else unit["ActiveState"] == "active"
     if kind["kind"] == TRAY:
         if active or manager["running"] is True:
-            remedy = Remedy("Stop the fabric manager of this tray.", "none", f"systemctl disable --now {MANAGER}")
+            remedy = Remedy(
+                "Stop the fabric manager of this tray.", "none", f"systemctl disable --now {MANAGER}", **cures.FABRIC
+            )
             text = "The fabric manager runs on a tray, whose switches are managed elsewhere in the rack."
             findings.warned("manager", text, "active", "not running", Evidence(systemd.SOURCE, MANAGER), remedy)
         else:
@@ -158,7 +161,12 @@ def _assess_needed_manager(
     elif active is False:
         why = next((line for line in reversed(log) if "NV_WARN_NOTHING_TO_DO" in line or "Pre-NVL5" in line), "")
         told = " It found no switches to manage, although this board has them." if why else ""
-        start = Remedy("Start the fabric manager and see why it stopped.", "none", f"systemctl enable --now {MANAGER}")
+        start = Remedy(
+            "Start the fabric manager and see why it stopped.",
+            "none",
+            f"systemctl enable --now {MANAGER}",
+            **cures.FABRIC,
+        )
         fail(f"The fabric manager is not running ({state}).{told}", start)
     elif isinstance(fault, Unknown):
         findings.unknown("manager", fault, observed, required, evidence)
@@ -204,6 +212,7 @@ def _fail_modules(fail: Any, missing: Sequence[str], log: Sequence[str], evidenc
         "running kernel), then restart the fabric manager.",
         "drain",
         "modprobe -a " + " ".join(missing),
+        **cures.FABRIC,
     )
     fail(text, remedy)
 

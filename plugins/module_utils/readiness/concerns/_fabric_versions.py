@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import cures
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Remedy, Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import packages
@@ -52,4 +53,5 @@ def install(name: str, found: Any, driver: Any, unit: str) -> Remedy:
         f"Install {package} in version {driver} (where the driver itself is the odd one, upgrade that), hold both, and "
         f"restart {unit}.",
         "drain",
+        **cures.DRIVER_AND_FABRIC,
     )

@@ -4,7 +4,7 @@
 const NAMES_IN_A_COMMAND = 30;
 
 function shellWord(text) {
-  return /^[A-Za-z0-9._:,@+-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
+  return /^[A-Za-z0-9._:,@+\/-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
 }
 
 function cureText(remedy) {
@@ -19,8 +19,9 @@ function cure(place, hosts) {
   const sentence = make("p", { class: "cure" }, make("b", null, "Cure "), remedy[ACTION], " ", disturbs);
   if (remedy[PLAYBOOK]) {
     const limit = hosts.length && hosts.length <= NAMES_IN_A_COMMAND ? " --limit " + shellWord(hosts.join(",")) : "";
+    const sources = report.inventory.map((source) => " -i " + shellWord(source)).join("");
     const tags = remedy[TAG] ? " --tags " + remedy[TAG] : "";
-    return [sentence, commandLine("run here", "ansible-playbook " + remedy[PLAYBOOK] + limit + tags)];
+    return [sentence, commandLine("run here", "ansible-playbook " + remedy[PLAYBOOK] + sources + limit + tags)];
   }
   return [sentence, remedy[COMMAND] && commandLine("as root on the node", remedy[COMMAND])];
 }

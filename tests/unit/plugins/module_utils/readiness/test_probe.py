@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,8 @@ PROMISED = {
     "storage": "image_room weights_room",
 }
 
+COLLECTION = Path(__file__).resolve().parents[5]
+
 
 def test_every_promised_check_is_there():
     ids = set(probe.check_ids())
@@ -48,8 +51,7 @@ def test_every_check_is_specified_to_the_end(check_id, spec):
         assert text.strip() == text != ""
     assert spec.remedy.disruptive in DISRUPTIONS
     assert spec.owner in (None, *ownership.PARTS)
-    # No role cures anything yet; a remedy names only what the collection has.
-    assert (spec.remedy.role, spec.remedy.playbook, spec.remedy.tag, spec.remedy.entry_point) == (None,) * 4
+    _names_what_is_there(spec.remedy)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,6 +92,19 @@ def test_a_node_that_shows_nothing_is_not_ready_and_nothing_passes_for_want_of_e
 
 
 RDMA = "/sys/class/infiniband"
+
+
+def _names_what_is_there(remedy):
+    """A remedy names only what the collection has: all of role, entry point and playbook, or none."""
+    if remedy.role is None:
+        assert (remedy.entry_point, remedy.playbook, remedy.tag) == (None,) * 3
+        return
+    assert (COLLECTION / "roles" / remedy.role / "tasks" / f"{remedy.entry_point}.yml").is_file()
+    assert remedy.playbook.startswith("gpufleet.kimi_k3.")
+    playbook = COLLECTION / "playbooks" / f"{remedy.playbook.rsplit('.', 1)[-1]}.yml"
+    text = playbook.read_text(encoding="utf-8")
+    assert f"gpufleet.kimi_k3.{remedy.role}\n" in text
+    assert remedy.tag is None or f"tags: [{remedy.tag}]" in text
 
 
 def no_gpu():

@@ -150,8 +150,8 @@ def test_a_command_to_copy_is_never_wrapped():
 
 def test_a_cure_of_the_collection_is_a_playbook_with_its_tag():
     remedy = {**REMEDY, "playbook": "gpufleet.kimi_k3.site", "tag": "nvidia_driver"}
-    line = "ansible-playbook gpufleet.kimi_k3.site --limit gpu-02 --tags nvidia_driver"
-    assert cure_command("gpu-02", remedy) == ("run", line)
+    line = "ansible-playbook gpufleet.kimi_k3.site -i hosts.yml -i 'my rack' --limit gpu-02 --tags nvidia_driver"
+    assert cure_command("gpu-02", remedy, ["hosts.yml", "my rack"]) == ("run", line)
 
 
 def test_reports_are_never_overwritten_and_latest_is_the_newest(tmp_path):
