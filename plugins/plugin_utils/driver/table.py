@@ -112,7 +112,7 @@ def chosen(packages: Iterable[Mapping[str, Any]], branch: int, folder: str = "")
 def headers(
     table: Table, row: Mapping[str, Any], family: Mapping[str, Any], kernel: str, newest: bool = True
 ) -> list[dict[str, str]]:
-    """The header packages of a kernel, as elements of package_plan's `install`; ``newest``: of all the node's kernels."""
+    """The header packages of a kernel, as elements of package_plan's `install`; ``newest``: of the node's kernels."""
     words = {"kernel": kernel, "kernel_version": re.sub(r"\.(x86_64|aarch64)(\+64k)?$", "", kernel)}
     for choice in table["headers"][row.get("headers", family["headers"])]:
         if re.fullmatch(choice["kernel"], kernel):

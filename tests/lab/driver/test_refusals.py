@@ -5,22 +5,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.gpufleet.kimi_k3.tests.lab import compare
-from ansible_collections.gpufleet.kimi_k3.tests.lab.driver import inventory, table
+from ansible_collections.gpufleet.kimi_k3.tests.lab.driver import table
+from ansible_collections.gpufleet.kimi_k3.tests.lab.driver.site import Site
 
-ROOT = Path(__file__).resolve().parents[3]
-NAME = "gpufleet-lab-driver-refused"
-# The run's own lock and what it keeps for a rollback.
-OURS = "/var/lib/gpufleet-kimi-k3"
+MIRROR = "/srv/www/cuda/repos/debian12/x86_64"
+SECURE_BOOT = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # (what stands in the way, how it is taken away, variables of the site, what the refusal says)
 REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "runfile": ("touch /usr/bin/nvidia-uninstall", "rm /usr/bin/nvidia-uninstall", {}, "runfile installation"),
@@ -76,6 +71,49 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
         {},
         "Rollback unavailable",
     ),
+    "half done by others": (
+        "sed -i '/^Package: nvidia-open$/,/^$/s/^Status: .*/Status: hold ok half-configured/' /var/lib/dpkg/status",
+        "sed -i '/^Package: nvidia-open$/,/^$/s/^Status: .*/Status: hold ok installed/' /var/lib/dpkg/status",
+        {},
+        "left half done, and not by a run of this module",
+    ),
+    "no mirror": ("systemctl stop stub-mirror", "systemctl start stub-mirror", {}, "the plan is not certain"),
+    "half a file": (
+        f"cd {MIRROR} && cp nvidia-open_580.126.20-1_amd64.deb /run/whole && truncate -s 900 nvidia-open_580.126.20-1_amd64.deb",
+        f"cp /run/whole {MIRROR}/nvidia-open_580.126.20-1_amd64.deb",
+        {},
+        "the packages cannot be fetched",
+    ),
+    "secure boot": (
+        f"mkdir -p /run/efi/efivars && printf '\\6\\0\\0\\0\\1' > /run/efi/efivars/{SECURE_BOOT} && "
+        "mount -o remount,rw,bind /sys && mkdir -p /sys/firmware/efi && mount --bind /run/efi /sys/firmware/efi",
+        "umount /sys/firmware/efi && rmdir /sys/firmware/efi && mount -o remount,ro,bind /sys",
+        {},
+        "Secure Boot is on, and",
+    ),
+    "other GPUs": (
+        "mkdir /run/pci && for v in /sys/bus/pci/devices/*/vendor; do mount -o remount,rw,bind /sys; "
+        "cp $v /run/pci/$(basename $(dirname $v)); echo 0x1002 > $v; done",
+        "for v in /sys/bus/pci/devices/*/vendor; do cp /run/pci/$(basename $(dirname $v)) $v; done; "
+        "rm -r /run/pci; mount -o remount,ro,bind /sys",
+        {},
+        "AMD GPUs, whose driver is not managed from here",
+    ),
+    **{
+        name: (
+            f"cp /etc/os-release /run/os-release && printf '{text}' > /etc/os-release",
+            "cp /run/os-release /etc/os-release",
+            {},
+            says,
+        )
+        for name, (text, says) in {
+            "SUSE": ('ID="sles"\\nVERSION_ID="15.7"\\n', "SUSE"),
+            "EL 8": ('ID="rocky"\\nVERSION_ID="8.10"\\n', "EL 8 has no dnf bindings"),
+            "Azure Linux": ('ID=azurelinux\\nVERSION_ID="3.0"\\n', "Microsoft"),
+            "an unknown system": ('ID=plan9\\nVERSION_ID="4"\\n', "is not managed; managed: ubuntu2204"),
+        }.items()
+    },
+    "DGX OS": ("echo DGX_NAME=x > /etc/dgx-release", "rm /etc/dgx-release", {}, "DGX OS has repositories"),
     # The last one: the headers do not come back.
     "no headers": (
         "dpkg --remove linux-headers-$(uname -r)",
@@ -86,51 +124,23 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
 }
 
 
-def on_node(text: str, stdin: str = "") -> str:
-    argv = ["docker", "exec", "-i", NAME, "sh", "-c", text]
-    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def state() -> dict[str, Any]:
-    """The node without what the kernel and the run itself keep there, and without times, which refusals may touch."""
-    seen: dict[str, Any] = json.loads(on_node("python3 -", (ROOT / "tests" / "lab" / "manifest.py").read_text()))
-    seen["files"] = {path: [*item[:3], *item[6:]] for path, item in seen["files"].items() if not path.startswith(OURS)}
-    return {part: seen[part] for part in ("files", "packages")}
-
-
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The inventory of one node that a site has on a held 575."""
-    make = [sys.executable, str(ROOT / "tests" / "lab" / "driver" / "nodes.py"), NAME, "debian12-held-575"]
-    subprocess.run(make, check=True)
-    folder = tmp_path_factory.mktemp("site")
-    node = inventory.variables(table.row("debian12-held-575"), NAME)
-    common = inventory.common(str(folder / "reports"))
-    file = folder / "hosts.json"
-    file.write_text(json.dumps({"gpu_nodes": {"hosts": {"node": node}, "vars": common}}), encoding="utf-8")
-    yield file
-    subprocess.run(["docker", "rm", "--force", NAME], check=True, capture_output=True)
-
-
-def site(hosts: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(hosts)]
-    settings = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    playbook = str(ROOT / "playbooks" / "site.yml")
-    return subprocess.run([*command, playbook, *more], env=settings, capture_output=True, text=True, check=False)
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A node that a site has on a held 575."""
+    made = Site("gpufleet-lab-driver-refused", "debian12-held-575", tmp_path_factory.mktemp("site"))
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_is_told_and_the_node_stays_as_it_was(hosts: Path, case: str) -> None:
+def test_what_is_refused_is_told_and_the_node_stays_as_it_was(site: Site, case: str) -> None:
     way, clear, variables, says = REFUSED[case]
-    on_node(way)
+    site.on_node(way)
     try:
-        before = state()
-        done = site(hosts, "-e", json.dumps(variables))
-        told = " ".join(done.stdout.split())
-        assert done.returncode == 2, told[-3000:]
+        before = site.state()
+        status, told = site.run("-e", json.dumps(variables))
+        assert status == 2, told[-3000:]
         assert says in told
-        assert compare.differences(before, state()) == []
+        assert compare.differences(before, site.state()) == []
     finally:
-        on_node(clear)
+        site.on_node(clear)
