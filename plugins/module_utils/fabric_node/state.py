@@ -136,8 +136,11 @@ def _newer(node: Node, path: str, unit: str) -> bool | Unknown | None:
         return None
     if not entered.isdigit():
         return Unknown(f"systemd does not tell since when {unit} runs", result.source)
+    age = time.time() - written
+    if age < 0:
+        return Unknown(f"the time of {path} lies in the future; `touch` it", path)
     # By age, since the one clock jumps and the other counts from boot.
-    return time.time() - written < time.clock_gettime(time.CLOCK_MONOTONIC) - int(entered) / 1e6
+    return age < time.clock_gettime(time.CLOCK_MONOTONIC) - int(entered) / 1e6
 
 
 def _changed(node: Node, path: str) -> float | None:

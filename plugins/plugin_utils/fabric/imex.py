@@ -165,7 +165,7 @@ def _host(
     if is_unknown(newer):
         raise FabricError(f"whether {UNIT} knows its nodes is not known: {why(newer)}")
     up = unit["ActiveState"] in UP
-    file = File(NODES_FILE, "".join(f"{node}\n" for node in wish["nodes"]), now["files"][NODES_FILE], "imex")
+    file = File(NODES_FILE, _content(now["files"][NODES_FILE], wish["nodes"]), now["files"][NODES_FILE], "imex")
     service = Service(UNIT)
     if verdict != versions.NO and unit["LoadState"] == "not-found":
         verdict, reason = versions.NO, "no such unit is there"
@@ -200,6 +200,14 @@ def _host(
         made.reboot.append(reason)
     if verdict != versions.START:
         made.said.append(not_started(UNIT, up, verdict == versions.REBOOT, reason))
+
+
+def _content(there: Any, nodes: list[str]) -> str:
+    """The whole file. One that names the same nodes is right as it is: nobody is disturbed for a comment."""
+    lines = [line.strip() for line in there.splitlines()] if isinstance(there, str) else []
+    if [line for line in lines if line and not line.startswith("#")] == nodes:
+        return str(there)
+    return "".join(f"{node}\n" for node in nodes)
 
 
 def quiet(

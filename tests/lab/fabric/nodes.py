@@ -73,7 +73,9 @@ class LabNode:
 
 def without_driver(profile: Profile) -> Profile:
     """A node on which no driver has been installed yet."""
-    bare = profile.without("/proc/driver", "/sys/module", "/var/lib/dkms", "/usr/lib", "/var/lib/dpkg", "/dev")
+    bare = profile.without(
+        "/etc/nvidia-imex", "/proc/driver", "/sys/module", "/var/lib/dkms", "/usr/lib", "/var/lib/dpkg", "/dev"
+    )
     bare.commands = {
         argv: reply
         for argv, reply in bare.commands.items()

@@ -111,6 +111,13 @@ def test_whether_the_nodes_were_written_since_imex_was_started(make_node, active
     assert read(node)["nodes_newer"] is newer
 
 
+def test_a_file_from_the_future_tells_nothing(make_node):
+    told = Reply("ActiveState=active\nActiveEnterTimestampMonotonic=1\n")
+    node = make_node(healthy("gb200").plus(Profile(commands={SINCE: told})))
+    os.utime(node.path(fabric.NODES), (time.time() + 3600, time.time() + 3600))
+    assert "lies in the future" in read(node)["nodes_newer"].reason
+
+
 def test_a_service_that_tells_no_time_is_unknown(make_node):
     told = Reply("ActiveState=active\nActiveEnterTimestampMonotonic=\n")
     assert isinstance(read(make_node(healthy("gb200").plus(Profile(commands={SINCE: told}))))["nodes_newer"], Unknown)

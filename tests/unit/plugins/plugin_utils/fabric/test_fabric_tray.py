@@ -112,6 +112,14 @@ def test_other_nodes_restart_it_where_everybody_is_idle(decide):
     assert plan.as_dict()["disturbs"] is True
 
 
+def test_nobody_is_disturbed_for_a_comment(decide):
+    text = "# rack 7\n192.0.2.10\n\n 192.0.2.11 \n"
+    plan = decide(rack(unit={}).plus(Profile(files={fabric.NODES: text})), nodes_newer=False)
+    assert plan.as_dict()["changes"] is False
+    other_order = decide(rack(unit={}).plus(Profile(files={fabric.NODES: "192.0.2.11\n192.0.2.10\n"})))
+    assert of_unit(other_order) == {"state": "restarted", "disturbs": True}
+
+
 def test_a_file_that_is_newer_than_the_service_restarts_it(decide):
     # What a run leaves that was killed between the two.
     assert of_unit(decide(rack(unit={}), nodes_newer=True)) == {"state": "restarted", "disturbs": True}
