@@ -33,10 +33,10 @@ def decide(make_node):
     return plan
 
 
-def board(name="h100", unit=STOPPED, modules=MODULES):
+def board(name="h100", unit=None, modules=MODULES):
     """A board whose fabric manager is in this state, and whose GPUs wait for it."""
     profile = healthy(name).plus(gpu.answering(name, every=IN_PROGRESS)).plus(fabric_wishes.kernel(name, *modules))
-    profile.units[MANAGER] = unit
+    profile.units[MANAGER] = STOPPED if unit is None else unit
     profile.commands["journalctl", "-u", "nvidia-fabricmanager", "-b", "-n", "50", "--no-pager"] = Reply("")
     return profile
 

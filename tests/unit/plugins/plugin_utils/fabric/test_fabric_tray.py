@@ -30,10 +30,11 @@ NODES = ["192.0.2.10", "192.0.2.11"]
 HOST = fabric_wishes.wish(owner="host", nodes=NODES)
 
 
-def rack(unit=STOPPED, address="192.0.2.10", **changes):
+def rack(unit=None, address="192.0.2.10", **changes):
     """A tray that has its options, and whose IMEX is in this state."""
     profile = healthy("gb200").plus(gpu.answering("gb200", **changes))
     profile.files |= {tray.OPTIONS_FILE: OPTIONS, "/proc/driver/nvidia/params": PARAMS}
+    unit = STOPPED if unit is None else unit
     profile.units[IMEX] = unit
     links = [ADDRESSES[0], {**ADDRESSES[1], "addr_info": [{"local": address, "scope": "global"}]}]
     profile.commands["ip", "-j", "addr", "show"] = Reply(json.dumps(links))
@@ -55,7 +56,8 @@ def others(**rest):
 def decide(make_node):
     """decide(profile, wish, views, **changes): the plan for tray-1."""
 
-    def plan(profile, wish=HOST, views=None, **changes):
+    def plan(profile, wish=None, views=None, **changes):
+        wish = HOST if wish is None else wish
         node = make_node(profile)
         facts = fabric_wishes.facts(node)
         now = {**fabric_wishes.now(node, "tray"), **changes}
