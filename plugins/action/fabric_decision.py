@@ -20,6 +20,7 @@ SPEC: dict[str, Any] = {
     "now": {"type": "dict", "default": {}},
     "plan": {"type": "dict"},
     "predicted": {"type": "list", "elements": "dict", "default": []},
+    "foreseen": {"type": "dict", "default": {}},
     "seconds": {"type": "int"},
 }
 

@@ -159,6 +159,11 @@ summary:
   type: list
   elements: str
   sample: ["reboot: yes, driver 575.57.08 is loaded, and 580.126.20 will be on disk"]
+foreseen:
+  description: The driver's version on disk afterwards, and that of each package that changes (null where it goes).
+  returned: when O(step=tell)
+  type: dict
+  sample: {version: 580.126.20, packages: {nvidia-open: 580.126.20, nvidia-fabricmanager-575: null}}
 commands:
   description: Commands that build the module for kernels that lack it.
   returned: when O(step=unbuilt)

@@ -59,6 +59,10 @@ options:
     type: list
     elements: dict
     default: []
+  foreseen:
+    description: The C(foreseen) of V(tell) of M(gpufleet.kimi_k3.driver_decision), where a dry run foretold the driver.
+    type: dict
+    default: {}
   seconds:
     description: How long the fabric was waited for.
     type: int

@@ -217,7 +217,13 @@ def tell(arguments: Answer, task_vars: Mapping[str, Any], check: bool) -> Answer
         arguments["services"],
         _rollback(arguments["rollback"]),
     )
-    return {"summary": found, "msg": found}
+    changed = [item for plan in [*arguments["predicted"], arguments["plan"]] for item in refusals.changes(plan)]
+    after = {item["name"]: requests.upstream(item["to"]) if item["to"] else None for item in changed}
+    return {
+        "summary": found,
+        "msg": found,
+        "foreseen": {"version": arguments["request"]["version"], "packages": after},
+    }
 
 
 def _rollback(answer: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_manager import (
     NVLINK5_MODULES,
 )
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import foreseen, versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
@@ -61,6 +61,8 @@ def _service(made: Plan, now: Mapping[str, Any], verdict: str, reason: str) -> N
     service = Service(UNIT)
     if verdict != versions.NO and unit["UnitFileState"] == "disabled":
         service.enabled = True
+    elif verdict != versions.NO and unit["UnitFileState"] == foreseen.UNTOLD:
+        made.said.append(foreseen.line(UNIT))
     if verdict == versions.START and not up:
         service.state = "started"
     made.services.append(service)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.fabric_node.state import UNITS
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import _fabric_imex
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import versions
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import foreseen, versions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.errors import FabricError, is_unknown, why
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric.plan import File, Plan, Service, not_started
 
@@ -174,6 +174,8 @@ def _host(
         service.masked = False
     if verdict != versions.NO and unit["UnitFileState"] in ("disabled", "masked"):
         service.enabled = True
+    elif verdict != versions.NO and unit["UnitFileState"] == foreseen.UNTOLD:
+        made.said.append(foreseen.line(UNIT))
     if verdict == versions.START and not up:
         service.state = "started"
     elif verdict == versions.START and (file.changes or newer is True):

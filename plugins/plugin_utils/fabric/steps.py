@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.fabric import (
+    foreseen,
     hgx,
     imex,
     kind,
@@ -40,7 +41,9 @@ def decide_kind(arguments: Answer, task_vars: Mapping[str, Any]) -> Answer:
 
 def decide_plan(arguments: Answer, task_vars: Mapping[str, Any]) -> Answer:
     """What is done to the node."""
-    node, facts, now, table = (arguments[name] for name in ("node", "facts", "now", "table"))
+    node, table, told = (arguments[name] for name in ("node", "table", "foreseen"))
+    facts = foreseen.facts(arguments["facts"], told)
+    now = foreseen.now(arguments["now"], told) if arguments["now"] else arguments["now"]
     host = task_vars["inventory_hostname"]
     if node["kind"] == kind.NONE:
         made = plan.Plan(kind.NONE, node["evidence"])
