@@ -33,9 +33,7 @@ class Site:
         node = {**inventory.variables(table.row(row), container), **variables}
         self.hosts = folder / "hosts.json"
         common = inventory.common(str(folder / "reports"))
-        self.hosts.write_text(
-            json.dumps({"gpu_nodes": {"hosts": {"node": node}, "vars": common}}), encoding="utf-8"
-        )
+        self.hosts.write_text(json.dumps({"gpu_nodes": {"hosts": {"node": node}, "vars": common}}), encoding="utf-8")
 
     def close(self) -> None:
         """Take the container away."""
