@@ -8,7 +8,7 @@ override LIMIT := $(value LIMIT)
 override ARGS := $(value ARGS)
 export INVENTORY LIMIT ARGS
 
-.PHONY: help setup probe test lint unit reports sanity molecule bench docs lock clean
+.PHONY: help setup probe test lint unit reports sanity molecule soak bench docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,9 @@ sanity:  ## ansible-test on the built collection, on each supported ansible-core
 
 molecule:  ## Roles and playbooks on real systemd nodes in containers
 	@scripts/molecule
+
+soak:  ## The whole matrix of systems and starts of the driver and of package transactions, on nodes in containers
+	@scripts/soak
 
 bench:  ## Measure, on many nodes: the probe, fleet checks and reports, an outage
 	@scripts/bench

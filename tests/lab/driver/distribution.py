@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.tests.lab.driver import stub_dkms
+from ansible_collections.gpufleet.kimi_k3.tests.lab.driver import stub_dkms, table
 from ansible_collections.gpufleet.kimi_k3.tests.lab.packages import build, debs, rpms
 
 USER = "Stub Distribution <distribution@stubs.invalid>"
@@ -29,8 +29,9 @@ rpm.execute("/usr/bin/python3", "/usr/local/sbin/stub_dkms.py")
 """
 
 
-def make(system: dict[str, Any], kernels: list[str], folder: Path, home: Path) -> str:
+def make(row: table.Row, folder: Path, home: Path) -> str:
     """Make the repository in ``folder``; the public half of its key as text. ``home``: an empty folder for gpg."""
+    system, kernels = row.system, row.kernels
     key = home / "distribution.asc"
     build.make_key(home, USER, key)
     try:

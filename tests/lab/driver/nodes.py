@@ -50,8 +50,11 @@ DRIVER = (
     "/etc/os-release",
     "/proc/sys",
 )
+_DKMS = "# See stub_dkms.py.\nexec /usr/bin/python3 /usr/local/sbin/stub_dkms.py"
 DOUBLES = {
-    "dkms": "# See stub_dkms.py.\nexec /usr/bin/python3 /usr/local/sbin/stub_dkms.py",
+    "dkms": _DKMS,
+    # What the stubs' own scripts call, also where there is a real dkms.
+    "stub-dkms": _DKMS,
     # `update-initramfs -u -k KERNEL`, `dracut --force --kver KERNEL`
     "update-initramfs": 'echo "$@" > /boot/initrd.img-"$3"',
     "dracut": 'echo "$@" > /boot/initramfs-"$3".img',
@@ -89,6 +92,8 @@ mkdir -p /etc/yum.repos.d /etc/pki/rpm-gpg
 rpm --initdb
 rpm -i --quiet /srv/hook.rpm
 """
+# What a node with real packages has of its own.
+REAL = ("dkms", "update-initramfs")
 BEFORE = {
     "apt": "export DEBIAN_FRONTEND=noninteractive\napt-get -qq update\n",
     "dnf": "",
@@ -110,6 +115,11 @@ def bare(row: table.Row) -> Profile:
     return profile
 
 
+def doubles(row: table.Row) -> dict[str, str]:
+    """The doubles of the node: name -> shell text."""
+    return {name: text for name, text in DOUBLES.items() if not row.real or name not in REAL}
+
+
 def system_files(row: table.Row) -> dict[str, str]:
     """What the node has besides its hardware, by path without the first slash."""
     files = {
@@ -117,9 +127,10 @@ def system_files(row: table.Row) -> dict[str, str]:
         "usr/local/sbin/stub_dkms.py": Path(__file__).with_name("stub_dkms.py").read_text(encoding="utf-8"),
         "etc/default/grub": GRUB,
         "srv/keys/vendor.asc": (table.STUBS / "vendor.asc").read_text(encoding="utf-8"),
-        **{f"usr/local/sbin/{name}": f"#!/bin/sh\n# A test double.\n{text}\n" for name, text in DOUBLES.items()},
+        **{f"usr/local/sbin/{name}": f"#!/bin/sh\n# A test double.\n{text}\n" for name, text in doubles(row).items()},
     }
-    for kernel in row.kernels:
+    # Real packages bring the kernel as well.
+    for kernel in row.kernels if not row.real else ():
         files[f"boot/vmlinuz-{kernel}"] = ""
         files[f"lib/modules/{kernel}/modules.order"] = ""
         initramfs = "initrd.img-{}" if row.system["manager"] == "apt" else "initramfs-{}.img"
@@ -138,14 +149,14 @@ def build(row: table.Row, folder: Path, work: Path) -> str:
     repository.mkdir(parents=True)
     home = work / "gpg"
     home.mkdir(mode=0o700)
-    key = distribution.make(row.system, row.kernels, repository, home)
+    key = distribution.make(row, repository, home)
     stubs = table.STUBS / "www" / "cuda" / "repos" / row.system.get("stubs", row.folder)
     shutil.copytree(stubs, folder / "srv" / "www" / "cuda" / "repos" / row.folder)
     for path, text in {**system_files(row), "srv/keys/distribution.asc": key}.items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    for name in DOUBLES:
+    for name in doubles(row):
         (folder / "usr" / "local" / "sbin" / name).chmod(0o755)
     if row.system["manager"] == "dnf":
         # Where kernel-devel brings what it leads to.

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ STUBS = Path(os.environ.get("LAB_STUBS", str(CACHE / "packages")))
 # Public keys of the nodes' distributions.
 KEYS = STUBS.parent / "driver"
 TABLE: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("nodes.yml").read_text(encoding="utf-8"))
+
+
+HEADERS = re.compile(r"linux-headers-[0-9.]+\+deb[0-9]+-amd64_")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,14 @@ class Row:
     @property
     def kernels(self) -> list[str]:
         """The kernels of the node: the running one first, the next boot's last."""
+        if "real" in self.system:
+            return [re.sub(r"linux-headers-|_.*", "", path.name) for path in self.real if HEADERS.match(path.name)]
         return list(self.node.get("kernels") or self.system.get("kernels") or [os.uname().release])
+
+    @property
+    def real(self) -> list[Path]:
+        """Packages that are no stubs, fetched by real_debian."""
+        return sorted((CACHE / self.system["real"]).glob("*.deb")) if "real" in self.system else []
 
     @property
     def former(self) -> str:
@@ -53,4 +64,5 @@ def row(name: str) -> Row:
 def rows() -> list[Row]:
     """The nodes that this run has: the further ones where they are asked for."""
     soak = os.environ.get("LAB_SOAK") == "1"
-    return [row(name) for name, node in TABLE["nodes"].items() if soak or not node.get("soak")]
+    shared = {name: node for name, node in TABLE["nodes"].items() if not node.get("alone")}
+    return [row(name) for name, node in shared.items() if soak or not node.get("soak")]

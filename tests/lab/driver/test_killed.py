@@ -7,15 +7,19 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 
-from ansible_collections.gpufleet.kimi_k3.tests.lab.driver.site import OURS, changed
+import pytest
+
+from ansible_collections.gpufleet.kimi_k3.tests.lab.driver.conftest import MakeSite
+from ansible_collections.gpufleet.kimi_k3.tests.lab.driver.site import OURS, Site, changed
 
 VERSION = "580.126.20"
 # apt, dpkg, the script of the package, and what that waits for.
 PACKAGE_MANAGER = ("apt-get", "/usr/bin/dpkg", "postinst", "'sleep 60'")
 
 
-def is_finished(site):
+def is_finished(site: Site) -> None:
     """One version, all of it held, nothing half done, the module there, and the packages of before kept."""
     there = site.on_node("dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' '*nvidia*' libcuda1")
     rows = [line.split() for line in there.splitlines() if line.split()[-1] not in ("un", "rc")]
@@ -29,7 +33,7 @@ def is_finished(site):
     assert not any(VERSION in name for name in kept)
 
 
-def begun(site):
+def begun(site: Site) -> subprocess.Popen[str]:
     """A run that is in the middle of its transaction."""
     site.on_node("mkdir -p /run/stubs && echo 60 > /run/stubs/slow")
     process = site.start()
@@ -37,7 +41,7 @@ def begun(site):
     return process
 
 
-def test_the_same_command_finishes_after_apt_and_dpkg_were_killed(make):
+def test_the_same_command_finishes_after_apt_and_dpkg_were_killed(make: MakeSite) -> None:
     site = make("debian12-held-575")
     process = begun(site)
     site.kill(*PACKAGE_MANAGER)
@@ -52,7 +56,7 @@ def test_the_same_command_finishes_after_apt_and_dpkg_were_killed(make):
     assert (status, changed(told)) == (0, 0), told[-3000:]
 
 
-def test_a_run_that_was_killed_with_all_that_it_started_goes_on_under_its_id(make):
+def test_a_run_that_was_killed_with_all_that_it_started_goes_on_under_its_id(make: MakeSite) -> None:
     site = make("debian12-held-575")
     process = begun(site)
     os.killpg(process.pid, signal.SIGKILL)
@@ -71,7 +75,8 @@ def test_a_run_that_was_killed_with_all_that_it_started_goes_on_under_its_id(mak
     assert (status, changed(told)) == (0, 0), told[-3000:]
 
 
-def test_the_transaction_outlives_who_started_it(make):
+@pytest.mark.soak
+def test_the_transaction_outlives_who_started_it(make: MakeSite) -> None:
     """Ansible alone is killed: the transaction goes on, and the next run waits for it and finishes."""
     site = make("debian12-held-575")
     site.on_node("mkdir -p /run/stubs && echo 12 > /run/stubs/slow")

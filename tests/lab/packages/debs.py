@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 # What a test does to a stub's installation: /run/stubs/slow holds seconds, /run/stubs/fail makes it end with 10. Where
-# the node has a dkms it is called, as by the packages that these stand for.
+# the node has a double of DKMS it is called, as DKMS is by the packages that these stand for.
 SCRIPT = """#!/bin/sh
 set -e
 [ "$1" = configure ] || exit 0
 [ ! -e /run/stubs/slow ] || sleep "$(cat /run/stubs/slow)"
 [ ! -e /run/stubs/fail ] || exit 10
-if command -v dkms >/dev/null; then dkms; fi
+if command -v stub-dkms >/dev/null; then stub-dkms; fi
 """
 
 
