@@ -18,6 +18,7 @@ try:
 except ImportError:
     paramiko = None  # type: ignore[assignment]  # see library.py
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.frames import ANSWER_LIMIT
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.identities import agent_keys
@@ -210,4 +211,4 @@ def _listen(channel: Any, limits: Limits, deadline: float) -> Said:
 
 
 def _text(exc: Exception) -> str:
-    return " ".join(str(exc).split())[:200] or type(exc).__name__
+    return str(redact_all(" ".join(str(exc).split()), 200)) or type(exc).__name__
