@@ -101,17 +101,19 @@ options:
       - An OpenSSH client configuration. None is read unless it is named. A relative path starts at this configuration
         file.
       - Honoured are C(HostName), C(User), C(Port), C(IdentityFile), C(IdentitiesOnly), C(ProxyCommand),
-        C(UserKnownHostsFile), C(GlobalKnownHostsFile) and C(HostKeyAlias), under C(Host) and simple C(Match) lines.
+        C(UserKnownHostsFile), C(GlobalKnownHostsFile) and C(HostKeyAlias), under C(Host) and simple C(Match) lines. In
+        the name of a user's file C(~), C(${NAME}) and the tokens of ssh_config(5) count, without C(%C) and C(%j).
       - Options without effect on who is reached and how both sides prove who they are (keep-alive, forwarding, logs)
         are passed over. Any other is an error that names file, host and option, C(Include) and C(ProxyJump) among
         them; C(ProxyCommand ssh -W %h:%p bastion) does what the latter does.
     type: str
   known_hosts_files:
     description:
-      - Files with known host keys. New ones are written to the first of them. Relative paths start at this
-        configuration file.
-      - Default are those that the SSH configuration names, else C(~/.ssh/known_hosts), C(~/.ssh/known_hosts2) and
-        C(/etc/ssh/ssh_known_hosts).
+      - Files with known host keys, in place of all others. New ones are written to the first of them. Relative paths
+        start at this configuration file.
+      - Default are the files of OpenSSH, those of the user (C(UserKnownHostsFile) of the SSH configuration, else
+        C(~/.ssh/known_hosts) and C(~/.ssh/known_hosts2)) and those of the machine (C(GlobalKnownHostsFile), else
+        C(/etc/ssh/ssh_known_hosts) and C(/etc/ssh/ssh_known_hosts2)). New keys are written to the first of the user's.
     type: list
     elements: str
   host_key_policy:
@@ -200,10 +202,12 @@ from typing import Any
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery import library
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.addresses import Book
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import OptionError
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.fleet import discover, questions
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.kept import fault
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.options import (
     NAMES,
     Options,
@@ -236,7 +240,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             raise AnsibleParserError(f"{path}: {exc}") from None
         keep = bool(self.get_option("cache"))
         key, asked = self.get_cache_key(path), questions(addresses)
-        kept = self._kept(key, asked) if cache and keep else None
+        kept = self._kept(key, asked, wanted) if cache and keep else None
         answers = kept or {
             "questions": asked,
             "when": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -266,13 +270,27 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             raise OptionError(" ".join(str(exc).split())) from exc
         return options({name: self.get_option(name) for name in NAMES}, folder)
 
-    def _kept(self, key: str, asked: str) -> dict[str, Any] | None:
+    def _kept(self, key: str, asked: str, wanted: Options) -> dict[str, Any] | None:
         """The answers of an earlier run to the same questions, where the cache still has them."""
         try:
             kept = self._cache[key]
         except KeyError:
             return None
-        return dict(kept) if isinstance(kept, Mapping) and kept.get("questions") == asked else None
+        except Exception as exc:  # whatever the plugin behind it meets in a damaged file
+            kept, why = None, f"it cannot be read: {type(exc).__name__}"
+        else:
+            # Another question is no fault: hosts were added, or are asked as another user.
+            questioned = kept.get("questions") if isinstance(kept, Mapping) else None
+            if isinstance(questioned, str) and questioned != asked:
+                return None
+            why = fault(kept, [host.name for host in wanted.hosts])
+        if why:
+            self.display.warning(
+                f"gpu_fabric: what the cache holds are no answers of discovery ({why}); the hosts are asked anew"
+            )
+            return None
+        # What wrote it may have left in what nobody's terminal should see.
+        return dict(redact_all(dict(kept)))
 
     def _fill(self, placed: Placed, connections: Mapping[str, Mapping[str, Any]]) -> None:
         strict = self.get_option("strict")

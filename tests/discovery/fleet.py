@@ -53,6 +53,7 @@ def odd_nodes() -> dict[str, Made]:
         "nosmi": Made(healthy("gb200").without_command("nvidia-smi")),
         "hungsmi": Made(with_smi("gb200", Reply(hang=True))),
         "oldsmi": Made(with_smi("gb200", Reply(stdout=MISMATCH, rc=18))),
+        "hostilesmi": Made(with_smi("gb200", Reply(stdout=HOSTILE, rc=9))),
         "garbagesmi": Made(with_smi("gb200", Reply(stdout="\udcff\udcfe\x01<?xml \udc80 \x1b]0;hostile\x07\n" * 50))),
         "notimeout": Made(with_smi("gb200", Reply(hang=True)), programs={"timeout": "#!/bin/sh\nexit 127\n"}),
         "hung": Made(Profile(), command="sleep 3600"),
@@ -64,4 +65,5 @@ def odd_nodes() -> dict[str, Made]:
 
 
 BRIDGE = {"vendor": "0x8086\n", "device": "0x1234\n", "class": "0x060000\n"}
+HOSTILE = "\x1b[2J\x1b]0;hostile\x07 HF_TOKEN=hf_abcdefghijkl\n"
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.126\n"

@@ -86,3 +86,60 @@ def test_hashed_names_are_known(ask, servers, tmp_path):
     found = ask({**HOST, **OTHER}, {}, hashed)
     assert "observed" in found["a"]
     assert "is not known" in found["b"]["error"]
+
+
+def ssh_says(servers, config, host):
+    """What OpenSSH says of a host by the same configuration."""
+    options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-p", str(servers.port)]
+    return subprocess.run(
+        ["ssh", "-F", str(config), *options, host, "true"], capture_output=True, text=True, check=False, timeout=60
+    ).stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "config", "file"),
+    [
+        ("LOCALHOST", "[localhost]:{port}", "UserKnownHostsFile {folder}/kh\n", "kh"),
+        ("a", "rack", "HostKeyAlias rack\n  UserKnownHostsFile {folder}/kh\n", "kh"),
+        ("a", "rack", "HostKeyAlias Rack  # seven\n  UserKnownHostsFile {folder}/kh\n", "kh"),
+        ("a", "[127.77.0.1]:{port}", 'UserKnownHostsFile "{folder}/with space/kh"\n', "with space/kh"),
+        ("a", "[127.77.0.1]:{port}", "UserKnownHostsFile ${{KEPT_IN}}/kh\n", "kh"),
+        ("a", "[127.77.0.1]:{port}", "UserKnownHostsFile {folder}/new {folder}/%n-%h/kh\n", "a-127.77.0.1/kh"),
+        ("a", "[127.77.0.1]:{port}", "UserKnownHostsFile {folder}/new\n  GlobalKnownHostsFile {folder}/g\n", "g"),
+    ],
+)
+def test_a_key_that_has_changed_for_ssh_is_not_new_for_discovery(
+    ask, servers, tmp_path, monkeypatch, host, name, config, file
+):
+    monkeypatch.setenv("KEPT_IN", str(tmp_path))
+    known = tmp_path / file
+    known.parent.mkdir(exist_ok=True)
+    known.write_text(f"{name.format(port=servers.port)} {public(servers.folder / 'other_key')}\n")
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], capture_output=True, check=True)
+    before = known.read_text()
+    mine = tmp_path / "mine"
+    address = "" if host == "LOCALHOST" else "HostName 127.77.0.1\n  "
+    mine.write_text(f"Host *\n  {address}{config.format(folder=tmp_path)}")
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in ssh_says(servers, mine, host)
+    options = {"host_key_policy": "accept_new", "known_hosts_files": None, "ssh_config_file": "mine"}
+    found = ask({host: ""}, options)
+    assert "ITS HOST KEY HAS CHANGED" in found[host]["error"]
+    assert f"and {known}:1 knows ssh-ed25519" in found[host]["error"]
+    assert known.read_text() == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_new_key_goes_to_the_user_and_never_to_the_machine(ask, servers, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "known_hosts").write_text(line(servers, public(servers.folder / "other_key")))
+    (tmp_path / "mine").write_text(
+        f"Host a\n  HostName 127.77.0.1\nHost b\n  HostName 127.77.0.2\n"
+        f"Host *\n  GlobalKnownHostsFile {tmp_path}/machine\n"
+    )
+    options = {"host_key_policy": "accept_new", "known_hosts_files": None, "ssh_config_file": "mine"}
+    found = ask({**HOST, **OTHER}, options)
+    assert "ITS HOST KEY HAS CHANGED" in found["a"]["error"]
+    assert found["b"]["observed"]["gpu_count"] == 4
+    assert (tmp_path / ".ssh" / "known_hosts").read_text().endswith(line(servers, servers.host_key, "127.77.0.2"))
+    assert not (tmp_path / "machine").exists()

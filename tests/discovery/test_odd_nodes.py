@@ -38,6 +38,7 @@ NO_FABRIC = {
     "nosmi": "nvidia-smi is not installed",
     "hungsmi": "`nvidia-smi -q -x` gave no answer within 2 s",
     "oldsmi": "`nvidia-smi -q -x` ended with 18 and said: Failed to initialize NVML: Driver/library version mismatch",
+    "hostilesmi": "`nvidia-smi -q -x` ended with 9 and said: ?[2J?]0;hostile? HF_TOKEN=********",
     "garbagesmi": "the answer of `nvidia-smi -q -x` is not XML",
     "notimeout": "not read: the session's 6 s were over",
 }
@@ -116,4 +117,7 @@ def test_a_host_without_a_gpu_is_no_gpu_node(found):
 
 def test_what_a_host_says_reaches_no_terminal_as_it_is(found):
     assert GOOD in found.hosts("gpu_nodes")
+    told = f"{found.said}{plain(found.inventory)}"
     assert not [letter for letter in found.said if not letter.isprintable()]
+    assert "\\x1b" not in told
+    assert "abcdefghijkl" not in told

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+
+import pytest
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness import contract, probe
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.topology import observed
 from ansible_collections.gpufleet.kimi_k3.tests.discovery import fleet
-from ansible_collections.gpufleet.kimi_k3.tests.discovery.conftest import odd_address, plain, run_inventory
+from ansible_collections.gpufleet.kimi_k3.tests.discovery.conftest import listed, odd_address, plain, run_inventory
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import MadeNode
 
 
@@ -65,6 +68,61 @@ def test_the_cache_answers_the_same_questions_only_and_holds_no_secret(write_con
     kept = "".join(file.read_text() for file in (tmp_path / "cache").iterdir())
     assert "k3_nvlink_domain" in kept
     assert "a secret of ours" not in kept
+
+
+def kept_in(tmp_path):
+    """The file of the cache, and what the plugin put into it; Ansible keeps that as a text within its own JSON."""
+    (file,) = (tmp_path / "cache").iterdir()
+    return file, json.loads(json.loads(file.read_text())["__payload__"])
+
+
+def payload(kept):
+    return json.dumps({"__payload__": json.dumps(kept)})
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda kept: payload(5), "it is no mapping"),
+        (lambda kept: payload({**kept, "hosts": 5}), "it does not hold an answer of each host"),
+        (lambda kept: payload({name: kept[name] for name in ("questions", "when")}), "it does not hold an answer of"),
+        (lambda kept: payload({name: kept[name] for name in ("questions", "hosts")}), "it does not say when"),
+        (lambda kept: payload({name: kept[name] for name in ("when", "hosts")}), "it does not say what was asked"),
+        (lambda kept: payload({**kept, "hosts": {"a": {"observed": {"unknown": 5}}}}), "the answer of a has another"),
+        (lambda kept: "5", "it cannot be read: TypeError"),
+        (lambda kept: '{"__payload__": "}"}', "it cannot be read: JSONDecodeError"),
+    ],
+)
+def test_a_cache_of_another_form_is_none_with_one_warning(write_config, servers, tmp_path, spoil, why):
+    cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
+    path = write_config({"a": "127.77.0.1"}, cache)
+    assert listed(path).hosts("gpu_nodes") == ["a"]
+    file, whole = kept_in(tmp_path)
+    file.write_text(spoil(whole))
+    before = connections(servers)
+    found = listed(path)
+    assert found.rc == 0, found.said
+    assert found.hosts("gpu_nodes") == ["a"]
+    assert connections(servers) == before + 1
+    assert found.said.count("[WARNING]") == 1
+    assert f"what the cache holds are no answers of discovery ({why}" in found.said
+    # And it is as it was.
+    assert listed(path).said == ""
+    assert connections(servers) == before + 1
+    assert kept_in(tmp_path)[1]["hosts"] == whole["hosts"]
+
+
+def test_what_a_cache_holds_reaches_no_terminal_as_it_is(write_config, tmp_path):
+    cache = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
+    path = write_config({"gone": "127.88.0.1"}, {**cache, "port": 1})
+    listed(path)
+    file, kept = kept_in(tmp_path)
+    kept["hosts"]["gone"]["error"] = "\x1b]0;pwned\x07 HF_TOKEN=hf_abcdefghijkl"
+    file.write_text(payload(kept))
+    found = listed(path)
+    assert "gone: ?]0;pwned? HF_TOKEN=******** (asked at" in found.said
+    assert "abcdefghijkl" not in str(found)
+    assert "\\x1b" not in str(found.inventory)
 
 
 def test_an_error_from_the_cache_says_when_it_was_met(discover, tmp_path):

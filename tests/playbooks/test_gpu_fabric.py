@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +74,28 @@ def test_a_host_that_cannot_be_reached_is_kept_and_no_error(graph):
     assert status == 0
     assert "gpu_fabric: 127.9.9.9: unreachable: no connection to 127.9.9.9 port 1" in output
     assert "@undiscovered: | |--127.9.9.9" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "status"),
+    [
+        ("fleet.gpu_fabric.yml", f"{HEAD}hosts: ['127.9.9.9:1']\n", 2),
+        ("fleet.yml", "all: {hosts: {gpu01: {}}}\n", 0),
+    ],
+)
+def test_the_documented_command_fails_on_a_host_that_was_not_read(tmp_path, name, content, status):
+    text = (ROOT / "docs" / "topology.md").read_text(encoding="utf-8")
+    (command,) = [line[2:] for line in text.splitlines() if line.startswith("$ ansible localhost ")]
+    inventory = tmp_path / name
+    inventory.write_text(content, encoding="utf-8")
+    program, *arguments = shlex.split(command.replace("inventories/mine", str(inventory)))
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / program), *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "HOME": str(tmp_path)},
+        cwd=ROOT,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == status, done.stdout + done.stderr

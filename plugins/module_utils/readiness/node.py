@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
 
 T = TypeVar("T")
 
@@ -55,7 +56,8 @@ class Result:
         if self.error:
             return Unknown(f"`{self.source}` could not be started: {self.detail}", self.source)
         text = (self.stderr.strip() or self.stdout.strip()).splitlines()
-        said = text[-1][:200] if text else "nothing"
+        # Redacted before it is cut: half a secret has no sign of being one.
+        said = redact_all(text[-1], 200) if text else "nothing"
         return Unknown(f"`{self.source}` ended with {self.rc} and said: {said}", self.source)
 
 

@@ -12,12 +12,14 @@ from typing import Any
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery import identities
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import OptionError
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.hosts import Host
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.known_hosts import KnownHosts
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.known_hosts import KnownHosts, host_name
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.options import ACCEPT_NEW, Options
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.session import Address
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.ssh_config import HostSettings, SshConfig
 
-DEFAULT_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts")
+# Those of OpenSSH, each until its own option says otherwise.
+USER_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 
 
 class Book:
@@ -26,7 +28,7 @@ class Book:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._config = SshConfig(options.ssh_config_file) if options.ssh_config_file else None
-        self._known: dict[tuple[Path, ...], KnownHosts] = {}
+        self._known: dict[tuple[tuple[Path, ...], tuple[Path, ...]], KnownHosts] = {}
         self._keys: dict[Path, Any] = {}
         self._defaults: Sequence[Any] | None = None
         self._settings: dict[str, HostSettings] = {}
@@ -43,13 +45,14 @@ class Book:
     def address(self, host: Host) -> Address:
         """The address of one host."""
         said = self.settings(host)
-        where = said.hostname or host.name
+        where, port = said.hostname or host.name, said.port or 22
         return Address(
             host=where,
-            port=said.port or 22,
+            port=port,
             user=said.user or getpass.getuser(),
             known_hosts=self._known_hosts(said),
-            key_name=said.host_key_alias or where,
+            # As OpenSSH has it, an alias stands without the port.
+            key_name=said.host_key_alias or host_name(where, port),
             keys=self._identities(said),
             use_agent=self.options.use_agent and not said.identities_only,
             password=self.options.password,
@@ -72,11 +75,15 @@ class Book:
 
     def _known_hosts(self, said: HostSettings) -> KnownHosts:
         given = self.options.known_hosts_files
-        files = given or tuple(Path(name).expanduser() for name in said.known_hosts or DEFAULT_KNOWN_HOSTS)
-        if files not in self._known:
+        files: tuple[Path, ...] = given
+        others: tuple[Path, ...] = ()
+        if not given:
+            files = _paths(said.user_known_hosts, USER_KNOWN_HOSTS)
+            others = _paths(said.global_known_hosts, GLOBAL_KNOWN_HOSTS)
+        if (files, others) not in self._known:
             accept_new = self.options.host_key_policy == ACCEPT_NEW
-            self._known[files] = KnownHosts(files, accept_new=accept_new, must_exist=bool(given))
-        return self._known[files]
+            self._known[files, others] = KnownHosts(files, others, accept_new=accept_new, must_exist=bool(given))
+        return self._known[files, others]
 
     def _identities(self, said: HostSettings) -> Sequence[Any]:
         if self.options.private_key_file:
@@ -100,3 +107,8 @@ class Book:
                 )
                 raise OptionError(f"{option}: {exc}") from exc
         return self._keys[path]
+
+
+def _paths(said: Sequence[str] | None, default: Sequence[str]) -> tuple[Path, ...]:
+    """The files that an option of the SSH configuration names, or its default."""
+    return tuple(Path(name).expanduser() for name in default) if said is None else tuple(map(Path, said))

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import SEARCHED, redact
 
 
 class OptionError(ValueError):
@@ -18,3 +21,15 @@ class HostError(Exception):
 def shown_path(path: Path) -> str:
     """A path for an error message: whole, quoted, in one line."""
     return ascii(str(path))
+
+
+def last_words(data: bytes, kept: int) -> str:
+    """The end of what somebody said, in one line of up to ``kept`` characters, without secrets and control characters.
+
+    Redacted before it is cut: half a secret has no sign of being one.
+    """
+    text = data[-SEARCHED:].decode("utf-8", "replace")
+    if len(data) > SEARCHED:
+        # The first word may be such a half.
+        text = " ".join(re.split(r"\s", text, maxsplit=1)[1:])
+    return " ".join(redact(text).split())[-kept:]

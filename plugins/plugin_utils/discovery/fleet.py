@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact, redact_all
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.session import Address, Limits
 
@@ -64,11 +64,12 @@ def _answer(address: Address, ask: Callable[[Address, Limits], dict[str, Any]], 
         return {"error": "not begun: the time for the whole discovery was over"}
     own = replace(limits, connect=min(limits.connect, left), session=min(limits.session, left))
     try:
-        return {"observed": ask(address, own)}
+        # What a node says ends on a terminal and in the cache.
+        return {"observed": redact_all(ask(address, own))}
     except HostError as exc:
         return {"error": redact(str(exc))}
     except Exception as exc:  # the promise: one host does not cost the others
-        return {"error": redact(f"reading it failed: {type(exc).__name__}: {str(exc)[:200]}")}
+        return {"error": f"reading it failed: {type(exc).__name__}: {redact_all(str(exc), 200)}"}
 
 
 def questions(addresses: Mapping[str, Address]) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,10 +88,16 @@ def _expanded(pattern: str, source: str) -> Iterable[Host]:
 
 
 def _size(name: str) -> int:
-    """How many hosts the ranges make, as far as numbers tell."""
+    """How many hosts the ranges make. ValueError for one that is neither of letters nor of numbers."""
     size = 1
     for first, last, step in _RANGE.findall(name):
-        if last.isdigit() and (first.isdigit() or not first):
-            width = int(step) if step.isdigit() and int(step) else 1
-            size *= max(1, (int(last) - int(first or 0)) // width + 1)
+        if not last:
+            continue
+        try:
+            # Small letters, then capitals, as Ansible counts them.
+            low, high = string.ascii_letters.index(first or "0"), string.ascii_letters.index(last)
+        except ValueError:
+            low, high = int(first or "0"), int(last)
+        width = int(step) if step.isdigit() and int(step) else 1
+        size *= max(1, (high - low) // width + 1)
     return size

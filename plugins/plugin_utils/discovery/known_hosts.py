@@ -7,6 +7,7 @@ from __future__ import annotations
 import fcntl
 import fnmatch
 import os
+import shlex
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ class Known:
         matched = False
         for pattern in self.patterns:
             if pattern.startswith("|1|"):
-                matched = matched or HostKeys.hash_host(host, pattern) == pattern
+                # OpenSSH hashes small letters; a file hashed as it was written may hold others.
+                matched = matched or any(HostKeys.hash_host(name, pattern) == pattern for name in {host.lower(), host})
             elif pattern.startswith("!"):
                 if _matches(host, pattern[1:]):
                     return False
@@ -64,21 +66,33 @@ def host_name(name: str, port: int) -> str:
 class KnownHosts:
     """The known host keys, for all sessions together. New ones go into the first file, where that is asked for."""
 
-    def __init__(self, files: Sequence[Path], accept_new: bool = False, must_exist: bool = False) -> None:
-        """OptionError where a file cannot be read, or is not there although it was asked for by name."""
-        self.files = list(files)
+    def __init__(
+        self,
+        files: Sequence[Path],
+        others: Sequence[Path] = (),
+        *,
+        accept_new: bool = False,
+        must_exist: bool = False,
+    ) -> None:
+        """``others``: files that count as well, and get no new key.
+
+        OptionError where a file cannot be read, or is not there although it was asked for by name.
+        """
+        self.files, self.others = list(files), list(others)
         self.accept_new = accept_new
         self._guard = threading.Lock()
         self._by_name: dict[str, list[Known]] = {}
-        self._others: list[Known] = []
-        for number, path in enumerate(self.files):
-            if not path.exists() and (not must_exist or (accept_new and number == 0)):
-                continue
+        self._unlisted: list[Known] = []
+        for number, path in enumerate([*self.files, *self.others]):
             try:
                 text = path.read_text(encoding="utf-8", errors="replace")
-            except OSError as exc:
+            except (OSError, ValueError) as exc:
+                absent = isinstance(exc, (FileNotFoundError, NotADirectoryError))
+                if absent and (not must_exist or (accept_new and number == 0)):
+                    continue
+                why = getattr(exc, "strerror", None) or exc
                 raise OptionError(
-                    f"known_hosts_files: {shown_path(path)} cannot be read ({exc.strerror}); allowed: known_hosts files"
+                    f"known_hosts_files: {shown_path(path)} cannot be read ({why}); allowed: known_hosts files"
                 ) from exc
             for line_number, line in enumerate(text.splitlines(), 1):
                 self._add(line, f"{path}:{line_number}")
@@ -100,10 +114,10 @@ class KnownHosts:
             for name in known.patterns:
                 self._by_name.setdefault(name.lower(), []).append(known)
         else:
-            self._others.append(known)
+            self._unlisted.append(known)
 
     def _known(self, name: str) -> list[Known]:
-        return self._by_name.get(name.lower(), []) + [known for known in self._others if known.names(name)]
+        return self._by_name.get(name.lower(), []) + [known for known in self._unlisted if known.names(name)]
 
     def key_types(self, name: str) -> list[str]:
         """The types of the keys that are known of a host: it is to be asked for one of these."""
@@ -127,16 +141,22 @@ class KnownHosts:
                     f"ITS HOST KEY HAS CHANGED: it shows {shows}, and {old.where} knows {old.key.get_name()} "
                     f"{old.key.fingerprint}. Nothing was sent to it. Either somebody stands in between, or the host "
                     f"was installed anew; only once its owner has confirmed the latter, remove the old key: "
-                    f"ssh-keygen -R '{name}' -f '{old.where.rpartition(':')[0]}'"
+                    f"ssh-keygen -R '{name}' -f {shlex.quote(old.where.rpartition(':')[0])}"
                 )
-            line = f"{name} {key.get_name()} {key.get_base64()}"
+            # In small letters, as OpenSSH writes them.
+            line = f"{name.lower()} {key.get_name()} {key.get_base64()}"
             if self.accept_new:
                 self._accept(line)
                 return
-            target = self.files[0] if self.files else "~/.ssh/known_hosts"
+            targets = [*self.files, *self.others]
+            how = (
+                f"add the key: echo '{line}' >> {shlex.quote(str(targets[0]))}"
+                if targets
+                else "name a file that holds it (known_hosts_files)"
+            )
             raise HostError(
                 f"its host key is not known: {shows}. Nothing was sent to it. If its owner confirms that fingerprint, "
-                f"add the key: echo '{line}' >> {target}"
+                f"{how}"
             )
 
     def _accept(self, line: str) -> None:

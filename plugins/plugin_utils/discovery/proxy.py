@@ -14,9 +14,11 @@ import socket
 import subprocess
 from collections.abc import Iterator
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError, last_words
 
 WAIT_S = 2
+# More than a pipe holds.
+STDERR_READ = 1 << 20
 
 
 @contextlib.contextmanager
@@ -61,5 +63,5 @@ def _complaint(process: subprocess.Popen[bytes]) -> str:
     text = ""
     if process.stderr is not None:
         os.set_blocking(process.stderr.fileno(), False)
-        text = " ".join((process.stderr.read(4096) or b"").decode("utf-8", "replace").split())[-200:]
+        text = last_words(process.stderr.read(STDERR_READ) or b"", 200)
     return f"; its ProxyCommand said: {text}" if text else ""

@@ -9,10 +9,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns import fabric, gpu
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import infiniband
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.topology import observed
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError, last_words
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.frames import (
     AnswerError,
     complaints,
@@ -52,7 +51,7 @@ def _words(said: Said) -> str:
     parts = [f"exit status {said.status}"] if said.status is not None else []
     parts += [said.ended] if said.ended and said.output else []
     for name, data in (("output", said.output), ("error output", said.errors)):
-        text = " ".join(redact(data[-400:].decode("utf-8", "replace")).split())[-160:]
+        text = last_words(data, 160)
         parts += [f"{name}: {text}"] if text else []
     return f" ({'; '.join(parts)})" if parts else ""
 

@@ -18,10 +18,11 @@ try:
 except ImportError:
     paramiko = None  # type: ignore[assignment]  # see library.py
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.frames import ANSWER_LIMIT
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.identities import agent_keys
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.known_hosts import KnownHosts, host_name
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.known_hosts import KnownHosts
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.proxy import through_command
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.script import COMMAND
 
@@ -42,7 +43,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a host is and who comes: what the session needs to know of it."""
+    """Where a host is and who comes: what the session needs to know of it.
+
+    ``key_name``: as known_hosts spells the host, with its port.
+    """
 
     host: str
     port: int
@@ -109,8 +113,7 @@ def _direct(address: Address, limits: Limits) -> Iterator[Any]:
 
 def _handshake(transport: Any, address: Address, limits: Limits) -> None:
     """Agree upon keys, and know the host by its own."""
-    name = host_name(address.key_name, address.port)
-    _prefer(transport, address.known_hosts.key_types(name))
+    _prefer(transport, address.known_hosts.key_types(address.key_name))
     try:
         transport.start_client(timeout=2 * limits.banner)
         key = transport.get_remote_server_key()
@@ -121,7 +124,7 @@ def _handshake(transport: Any, address: Address, limits: Limits) -> None:
             way = "its ProxyCommand runs" if address.proxy_command else f"port {address.port} is open"
             raise HostError(f"{way}, but no SSH server answered within {limits.banner:g} s ({_text(exc)})") from exc
         raise HostError(f"the SSH server broke off before login ({_text(exc)})") from exc
-    address.known_hosts.check(name, key)
+    address.known_hosts.check(address.key_name, key)
 
 
 def _prefer(transport: Any, types: Sequence[str]) -> None:
@@ -210,4 +213,4 @@ def _listen(channel: Any, limits: Limits, deadline: float) -> Said:
 
 
 def _text(exc: Exception) -> str:
-    return " ".join(str(exc).split())[:200] or type(exc).__name__
+    return str(redact_all(" ".join(str(exc).split()), 200)) or type(exc).__name__

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,12 @@ except ImportError:
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import shown
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import OptionError, shown_path
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.ssh_words import (
+    expanded,
+    home_expanded,
+    tokens,
+    words,
+)
 
 HONOURED = (
     "HostName",
@@ -29,6 +37,10 @@ HONOURED = (
     "GlobalKnownHostsFile",
     "HostKeyAlias",
 )
+# paramiko would take their arguments for one text. Read wrongly, they let a changed host key pass for a new one.
+USER_FILES, GLOBAL_FILES, ALIAS = "userknownhostsfile", "globalknownhostsfile", "hostkeyalias"
+# What no alias may hold: known_hosts would take it for several names, a pattern, a hash, a mark or a comment.
+_NO_ALIAS = re.compile(r"[\s,*?!|@#]|[^\x21-\x7e]")
 # They change neither who is reached, nor how either side proves who it is: terminals, forwarding, shared and lasting
 # connections, logs, retries. Host keys are checked whatever StrictHostKeyChecking and CheckHostIP say.
 WITHOUT_EFFECT = """
@@ -56,7 +68,9 @@ class HostSettings:
     identity_files: tuple[str, ...] = ()
     identities_only: bool = False
     proxy_command: str | None = None
-    known_hosts: tuple[str, ...] = ()
+    # Files with known host keys; None where those of OpenSSH's default count.
+    user_known_hosts: tuple[str, ...] | None = None
+    global_known_hosts: tuple[str, ...] | None = None
     host_key_alias: str | None = None
 
 
@@ -85,7 +99,9 @@ class SshConfig:
             raise OptionError(
                 f"ssh_config_file: {shown_path(path)} cannot be read ({why}); allowed: an ssh_config(5) file"
             ) from exc
-        for number, line in enumerate(text.splitlines(), 1):
+        # Lines as paramiko parts them.
+        lines = text.split("\n")
+        for number, line in enumerate(lines, 1):
             match = _LINE.fullmatch(line)
             word, rest = (match.group(1).lower(), match.group(2)) if match else ("", "")
             if _acts(word, rest):
@@ -94,9 +110,30 @@ class SshConfig:
                     f"carry out for any host; allowed: {', '.join(HONOURED)} under Host, and under Match all, host, "
                     "originalhost, user or localuser"
                 )
-        self._text = text
+            if word in (USER_FILES, GLOBAL_FILES, ALIAS):
+                # As one text that paramiko hands through.
+                lines[number - 1] = f"{word} {json.dumps(self._arguments(number, line, word, rest))}"
+        self._text = "\n".join(lines)
         self._parsed: dict[str, Any] = {}
         self._config("")
+
+    def _arguments(self, number: int, line: str, word: str, rest: str) -> list[str]:
+        """The arguments of such a line. OptionError where OpenSSH would refuse it, or known_hosts could not hold it."""
+        try:
+            found = words(rest.strip())
+        except ValueError as exc:
+            raise self._refused(number, line, f"in which {exc}", "closed quotes") from exc
+        if word == ALIAS:
+            if len(found) != 1 or not found[0] or _NO_ALIAS.search(found[0]):
+                raise self._refused(number, line, "which is not the name of one host", "one name as in known_hosts")
+        elif not found or "" in found or (len(found) > 1 and "none" in map(str.lower, found)):
+            raise self._refused(number, line, "which does not name files", "files parted by blanks, or none alone")
+        return found
+
+    def _refused(self, number: int, line: str, why: str, allowed: str) -> OptionError:
+        return OptionError(
+            f"ssh_config_file: line {number} of {self.path} says {shown(line.strip())}, {why}; allowed: {allowed}"
+        )
 
     def _config(self, first: str) -> Any:
         """The file with some lines before it, which win."""
@@ -130,21 +167,42 @@ class SshConfig:
                 f"ssh_config_file: {self.path} gives host {host} the option {name} {shown(value)}, which discovery "
                 f"cannot honour; allowed: {', '.join(HONOURED)}, and options without effect on it"
             )
+        hostname, remote_user, number = found.get("hostname"), found.get("user"), self._port(host, found.get("port"))
+        # OpenSSH spells it in small letters, whatever the file has.
+        alias = json.loads(found[ALIAS])[0].lower() if ALIAS in found else None
+
+        def in_full(name: str) -> str:
+            return expanded(name, tokens(host, hostname or host, number or 22, remote_user, alias), os.environ)
+
         return HostSettings(
-            hostname=found.get("hostname"),
-            user=found.get("user"),
-            port=self._port(host, found.get("port")),
+            hostname=hostname,
+            user=remote_user,
+            port=number,
             identity_files=tuple(name for name in found.get("identityfile", ()) if name.lower() != "none"),
             identities_only=str(found.get("identitiesonly", "no")).lower() in ("yes", "true"),
             proxy_command=found.get("proxycommand"),
-            known_hosts=tuple(
-                name
-                for option in ("userknownhostsfile", "globalknownhostsfile")
-                for name in str(found.get(option, "")).split()
-                if name.lower() != "none"
-            ),
-            host_key_alias=found.get("hostkeyalias"),
+            user_known_hosts=self._files(host, found, USER_FILES, in_full),
+            # Of these OpenSSH expands no more than the home.
+            global_known_hosts=self._files(host, found, GLOBAL_FILES, home_expanded),
+            host_key_alias=alias,
         )
+
+    def _files(
+        self, host: str, found: Mapping[str, Any], option: str, carry_out: Callable[[str], str]
+    ) -> tuple[str, ...] | None:
+        """The files that an option names; None where it is not given."""
+        if option not in found:
+            return None
+        names = json.loads(found[option])
+        if [name.lower() for name in names] == ["none"]:
+            return ()
+        try:
+            return tuple(carry_out(name) for name in names)
+        except ValueError as exc:
+            raise OptionError(
+                f"ssh_config_file: {self.path} gives host {host} the option {option} {shown(' '.join(names))}, in "
+                f"which {exc}; allowed: files, with what ssh_config(5) expands in their names"
+            ) from exc
 
     def _port(self, host: str, value: Any) -> int | None:
         if value is None:

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model import Unknown
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node, Result
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.redact import redact_all
 
 ARGV = ["nvidia-smi", "-q", "-x"]
 SOURCE = " ".join(ARGV)
@@ -107,7 +108,7 @@ def failure(result_: Result) -> Unknown:
     """Why it did not answer; the tool says most of its errors on standard output."""
     if result_.error:
         return result_.unknown()
-    said = " ".join((result_.stdout + " " + result_.stderr).split())[:300]
+    said = redact_all(" ".join((result_.stdout + " " + result_.stderr).split()), 300)
     return Unknown(f"`{SOURCE}` ended with {result_.rc} and said: {said or 'nothing'}", SOURCE)
 
 

@@ -54,6 +54,11 @@ def test_a_command_answers_with_code_and_both_outputs(node):
     assert "ended with 3 and said: err" in result.unknown().reason
 
 
+def test_what_a_command_said_is_redacted_before_it_is_cut(node):
+    result = node.run(python("import sys; print('x' * 180, 'eyJhbGciOiJSUzI1NiJ9.' + 'SECRET' * 60); sys.exit(3)"))
+    assert result.unknown().reason.endswith("x ********")
+
+
 def test_a_program_that_is_not_there(node):
     result = node.run(["no-such-program", "-x"])
     assert result.error == "missing"

@@ -226,3 +226,15 @@ def test_what_a_command_complains_of_is_its_own():
 def test_a_nonce_is_no_shell_text():
     with pytest.raises(ValueError, match="letters and digits"):
         script("x; reboot", 20)
+
+
+def test_what_nvidia_smi_says_is_redacted_before_it_is_cut():
+    seen = node(("run", "9", "nvidia-smi -q -x", "x" * 292 + " hf_" + "SECRET" * 10))
+    assert nvidia_smi.query(seen).reason.endswith("x *******…")
+
+
+def test_what_came_instead_shows_no_end_of_a_secret():
+    with pytest.raises(HostError) as caught:
+        told(b"Authorization: Bearer eyJhbGciOiJSUzI1NiJ9." + b"SECRETPART" * 60 + b"\n")
+    assert "SECRETPART" not in str(caught.value)
+    assert "Authorization: Bearer ********" in str(caught.value)

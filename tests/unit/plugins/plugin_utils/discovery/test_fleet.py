@@ -9,10 +9,12 @@ import time
 
 import pytest
 
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import HostError, last_words
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.fleet import discover, questions
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.proxy import through_command
-from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.session import Address, Limits
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.session import Address, Limits, _text
+
+JWT = "eyJhbGciOiJSUzI1NiJ9." + "SECRETPART" * 60
 
 
 def addresses(*names):
@@ -91,4 +93,41 @@ def test_what_the_command_complains_of_is_told_with_the_error():
             raise HostError("no server")
 
     with pytest.raises(HostError, match="no server; its ProxyCommand said: no route"):
+        fail()
+
+
+def test_what_a_node_says_leaves_without_secrets_and_control_characters():
+    why = "`nvidia-smi -q -x` ended with 9 and said: \x1b[2J \x1b]0;pwned\x07 HF_TOKEN=hf_abcdefghijkl"
+    told = {"gpu_count": 4, "k3_rdma_hcas": ["mlx5_0"], "unknown": {"k3_nvlink_domain": why}}
+    observed = discover(addresses("a"), lambda _address, _limits: told, Limits(), 1, 60)["a"]["observed"]
+    assert observed["unknown"]["k3_nvlink_domain"].endswith("said: ?[2J ?]0;pwned? HF_TOKEN=********")
+    assert {**observed, "unknown": {}} == {**told, "unknown": {}}
+
+
+def test_an_error_is_redacted_before_it_is_cut():
+    def ask(_address, _limits):
+        raise RuntimeError("x" * 180 + f" {JWT}")
+
+    assert "eyJ" not in discover(addresses("a"), ask, Limits(), 1, 60)["a"]["error"]
+
+
+def test_an_error_of_the_library_is_redacted_before_it_is_cut():
+    assert _text(ValueError("x" * 190 + f" {JWT}")).endswith("x ********")
+
+
+@pytest.mark.parametrize("filler", ["", "word " * 3000, "x" * 9000 + " "])
+def test_the_end_of_what_was_said_shows_no_end_of_a_secret(filler):
+    said = last_words(f"{filler}Authorization: Bearer {JWT}\n\x1b[2Jbye".encode(), 160)
+    assert said.endswith("Authorization: Bearer ******** ?[2Jbye")
+    assert "SECRETPART" not in last_words(f"{filler}{JWT}".encode(), 160)
+    assert last_words(b"x" * 100_000, 160) == ""
+
+
+def test_what_the_proxy_complains_of_shows_no_end_of_a_secret():
+    def fail():
+        with through_command(f"sh -c 'echo token refused: {JWT} >&2; echo done; exec sleep 60'") as near:
+            assert near.recv(4) == b"done"
+            raise HostError("no server")
+
+    with pytest.raises(HostError, match=r"its ProxyCommand said: token refused: \*{8}$"):
         fail()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery import hosts as module
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.errors import OptionError
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.discovery.hosts import (
     HOSTS_MAX,
@@ -58,10 +59,21 @@ def test_what_is_no_host_is_refused_with_what_is_allowed(pattern):
         hosts([pattern])
 
 
-@pytest.mark.parametrize("pattern", ["gpu[1:99999999]", "r[001:999]-[001:999]", f"n[0:{HOSTS_MAX}]"])
-def test_a_slip_of_the_finger_does_not_fill_the_memory(pattern):
+@pytest.mark.parametrize(
+    "pattern",
+    ["gpu[1:99999999]", "r[001:999]-[001:999]", f"n[0:{HOSTS_MAX}]", "[a:Z][a:Z][a:Z][a:Z]", "r[a:z][A:Z]-[0:99]"],
+)
+def test_a_slip_of_the_finger_does_not_fill_the_memory(monkeypatch, pattern):
+    monkeypatch.setattr(module, "expand_hostname_range", lambda _name: pytest.fail("it was expanded"))
     with pytest.raises(OptionError, match=f"makes more than {HOSTS_MAX} hosts"):
         hosts([pattern])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["n[a:Z]", "n[a:z:3]", "n[Y:Z]-[3:11:4]", "n[001:010:2]", "n[a:a]", "r[a:d][0:9:9]"]
+)
+def test_a_range_makes_as_many_hosts_as_were_counted(pattern):
+    assert module._size(pattern) == len(hosts([pattern]))
 
 
 def test_a_file_of_hosts(tmp_path):

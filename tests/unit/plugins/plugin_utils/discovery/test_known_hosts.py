@@ -45,6 +45,49 @@ def test_names_patterns_and_hashes(known, pattern):
         hosts.check("gpu01", OTHER)
 
 
+@pytest.mark.parametrize("hashed", ["gpu01", "GPU01"])
+@pytest.mark.parametrize("accept_new", [False, True])
+def test_capitals_hide_no_changed_key_of_a_hashed_name(known, hashed, accept_new):
+    """OpenSSH makes the name small before it hashes it."""
+    hosts = known(f"{paramiko.HostKeys.hash_host(hashed, SALT)} {text(KEY)}", accept_new=accept_new)
+    with pytest.raises(HostError, match="HAS CHANGED"):
+        hosts.check("GPU01", OTHER)
+    hosts.check("GPU01", KEY)
+
+
+def test_a_new_name_is_written_in_small_letters(known, tmp_path):
+    known(accept_new=True).check("[GPU01.example]:2222", KEY)
+    assert (tmp_path / "known_hosts").read_text() == f"[gpu01.example]:2222 {text(KEY)}\n"
+
+
+def test_other_files_count_and_get_no_new_key(tmp_path):
+    mine, machine = tmp_path / "mine", tmp_path / "machine"
+    machine.write_text(f"gpu01 {text(KEY)}\n@revoked * {text(OTHER)}\n", encoding="utf-8")
+    before = machine.read_text(encoding="utf-8")
+    hosts = KnownHosts([mine], [machine], accept_new=True)
+    with pytest.raises(HostError, match="HAS CHANGED"):
+        hosts.check("gpu01", RSA)
+    with pytest.raises(HostError, match="is revoked"):
+        hosts.check("gpu02", OTHER)
+    hosts.check("gpu03", KEY)
+    assert mine.read_text(encoding="utf-8") == f"gpu03 {text(KEY)}\n"
+    with pytest.raises(HostError, match="no file is named"):
+        KnownHosts([], [machine], accept_new=True).check("gpu03", KEY)
+    assert machine.read_text(encoding="utf-8") == before
+
+
+def test_commands_name_files_as_a_shell_reads_them(tmp_path):
+    file = tmp_path / "with space"
+    file.write_text(f"gpu01 {text(KEY)}\n", encoding="utf-8")
+    hosts = KnownHosts([file])
+    with pytest.raises(HostError, match=f"-f '{file}'$"):
+        hosts.check("gpu01", OTHER)
+    with pytest.raises(HostError, match=f">> '{file}'$"):
+        hosts.check("gpu02", KEY)
+    with pytest.raises(HostError, match=r"name a file that holds it \(known_hosts_files\)$"):
+        KnownHosts([]).check("gpu02", KEY)
+
+
 @pytest.mark.parametrize("pattern", ["gpu011", "gpu", "*,!gpu01", "!gpu01,*", "[gpu01]:22", "gpu[0]1"])
 def test_what_names_another_host_is_no_help(known, pattern):
     with pytest.raises(HostError, match="is not known"):

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,7 +44,8 @@ def test_what_is_honoured(config):
     assert (found.user, found.port, found.identities_only, found.host_key_alias) == ("operator", 2222, True, "rack")
     assert [Path(name).name for name in found.identity_files] == ["k1", "k2"]
     assert found.proxy_command == "ssh -W gpu01.example:2222 bastion"
-    assert found.known_hosts == ("/a", "/b")
+    assert found.user_known_hosts == ("/a", "/b")
+    assert found.global_known_hosts is None
 
 
 def test_what_was_given_wins_and_is_what_a_proxy_is_told(config):
@@ -116,6 +120,78 @@ def test_what_cannot_be_read_is_refused(config, tmp_path):
         config("Port ssh\n").lookup("gpu01")
 
 
+@pytest.mark.parametrize(
+    ("given", "files"),
+    [
+        ("none", ()),
+        ("NONE", ()),
+        ('"/with space/kh"', ("/with space/kh",)),
+        ('"/a b" "/c d"  # two', ("/a b", "/c d")),
+        ("'/a \"b' /c\\ d\\e /x#y", ('/a "b', "/c d\\e", "/x#y")),
+        ("~/kh ${FLEET}/kh %d/kh", ("/home/me/kh", "/fleet %h/kh", "/home/me/kh")),
+        ("/%h/%n/%k/%p/%r/%%d$x", ("/gpu01.example/GPU01/GPU01/2222/operator/%d$x",)),
+    ],
+)
+def test_names_of_known_hosts_files_are_read_as_ssh_reads_them(config, monkeypatch, given, files):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("FLEET", "/fleet %h")
+    text = f"HostName GPU01.example\nPort 2222\nUser operator\nUserKnownHostsFile={given}\n"
+    found = config(text + "UserKnownHostsFile /later\n").lookup("GPU01")
+    assert found.user_known_hosts == files
+    assert found.global_known_hosts is None
+
+
+def test_of_the_machines_files_only_the_home_is_expanded(config, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    found = config('GlobalKnownHostsFile ~/g %d/g "${HOME} g"\n').lookup("gpu01")
+    assert found.global_known_hosts == ("/home/me/g", "%d/g", "${HOME} g")
+    assert found.user_known_hosts is None
+
+
+def test_tokens_stand_for_this_user_and_machine(config):
+    found = config("HostKeyAlias Rack\nUserKnownHostsFile /%i/%u/%r/%l/%L/%k\n").lookup("gpu01")
+    here, me = socket.gethostname(), getpass.getuser()
+    assert found.user_known_hosts == (f"/{os.getuid()}/{me}/{me}/{here}/{here.split('.')[0]}/rack",)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('UserKnownHostsFile "/a b', "in which a quote is not closed; allowed: closed quotes"),
+        ('GlobalKnownHostsFile ""', "which does not name files"),
+        ("UserKnownHostsFile none /a", "which does not name files; allowed: files parted by blanks, or none alone"),
+        ("UserKnownHostsFile # none", "which does not name files"),
+        ("HostKeyAlias a b", "which is not the name of one host; allowed: one name as in known_hosts"),
+        ('HostKeyAlias "a b"', "which is not the name of one host"),
+        ("HostKeyAlias *", "which is not the name of one host"),
+    ],
+)
+def test_a_line_that_names_no_file_or_host_is_refused(config, line, why):
+    with pytest.raises(OptionError) as caught:
+        config(f"Host never\n{line}\n")
+    assert "ssh_config_file: line 2 of " in str(caught.value)
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/${NO_SUCH}/kh", "in which the environment has no NO_SUCH; allowed: files, with what ssh_config"),
+        ("/${NO_SUCH", "in which ${ is not closed"),
+        ("/%C", "in which %C is none of %%, %d, %h"),
+        ("/kh%", "in which % is none of %%, %d, %h"),
+        ("~nobody-of-that-name/kh", "in which there is no user nobody-of-that-name"),
+    ],
+)
+def test_a_file_name_that_cannot_be_expanded_is_refused(config, name, why):
+    made = config(f"Host gpu*\nUserKnownHostsFile {name}\n")
+    assert made.lookup("other").user_known_hosts is None
+    with pytest.raises(OptionError) as caught:
+        made.lookup("gpu01")
+    assert f"gives host gpu01 the option userknownhostsfile '{name}', " in str(caught.value)
+    assert why in str(caught.value)
+
+
 def made_options(**given):
     none = dict.fromkeys(("user", "port", "private_key_file", "private_key_passphrase", "password", "ssh_config_file"))
     base = options.Options(
@@ -134,4 +210,39 @@ def test_playbooks_reach_the_same_hosts_and_learn_no_password(config):
     assert book.variables(Host("gpu02")) == {"ansible_port": 2200}
     assert Book(made_options()).variables(Host("gpu02")) == {}
     address = book.address(Host("gpu01", 2222))
-    assert (address.host, address.port, address.user, address.key_name) == ("192.0.2.1", 2222, "operator", "192.0.2.1")
+    assert (address.host, address.port, address.user, address.key_name) == (
+        "192.0.2.1",
+        2222,
+        "operator",
+        "[192.0.2.1]:2222",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "user", "machine"),
+    [
+        ("", "default", "default"),
+        ("UserKnownHostsFile /mine /too\n", ["/mine", "/too"], "default"),
+        ("GlobalKnownHostsFile /all\n", "default", ["/all"]),
+        ("UserKnownHostsFile none\nGlobalKnownHostsFile none\n", [], []),
+    ],
+)
+def test_files_of_the_user_and_of_the_machine_each_have_their_default(
+    config, monkeypatch, tmp_path, text, user, machine
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    defaults = {
+        "user": [f"{tmp_path}/.ssh/known_hosts", f"{tmp_path}/.ssh/known_hosts2"],
+        "machine": ["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"],
+    }
+    known = Book(made_options(ssh_config_file=config(text).path)).address(Host("gpu01")).known_hosts
+    assert list(map(str, known.files)) == (defaults["user"] if user == "default" else user)
+    assert list(map(str, known.others)) == (defaults["machine"] if machine == "default" else machine)
+    given = Book(made_options(ssh_config_file=config(text).path, known_hosts_files=(tmp_path / "config",)))
+    known = given.address(Host("gpu01")).known_hosts
+    assert (known.files, known.others) == ([tmp_path / "config"], [])
+
+
+def test_an_alias_is_looked_up_without_the_port(config):
+    book = Book(made_options(ssh_config_file=config("HostKeyAlias Rack  # the rack\n").path))
+    assert book.address(Host("gpu01", 2222)).key_name == "rack"
