@@ -18,7 +18,9 @@ from typing import Any
 
 MANIFEST = Path(__file__).resolve().parents[1] / "manifest.py"
 PACKAGE = re.compile(r"package (\S+) (\S+) (?:-> (\S+)|removed)")
-FILE = re.compile(r"(?:repository )?file (\S+?)(?:: (create|change|remove))?$")
+FILE = re.compile(r"(?:repository )?file (\S+?)(?:: (create|change|remove|made|changed))?$")
+# A unit whose package is yet to come may be brought enabled; afterwards it is known.
+UNTOLD = ", where its package brings it disabled"
 SERVICE = re.compile(r"service (\S+?): enabled at boot")
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 # Told as holds and as a module stream.
@@ -46,7 +48,9 @@ def faults(
     now = json.loads(on_node(container, "python3 -", MANIFEST.read_text(encoding="utf-8")))
     check, run = told["check"], told["run"]
     # Whether the old packages are there already is the one thing in which the two differ.
-    plain = [[line for line in lines if not line.startswith("rollback: ")] for lines in (check, run)]
+    plain = [
+        [line.removesuffix(UNTOLD) for line in lines if not line.startswith("rollback: ")] for lines in (check, run)
+    ]
     yield from (f"only the check told: {line}" for line in plain[0] if line not in plain[1])
     yield from (f"only the run told: {line}" for line in plain[1] if line not in plain[0])
     yield from packages(installed(before), installed(now), check)
@@ -85,7 +89,9 @@ def files(container: str, before: dict[str, Any], now: dict[str, Any], check: li
             yield f"{path} was foretold to change, and did not"
         if action and (path in new) == (action == "remove"):
             yield f"{path}: {action} was foretold"
-    for path in sorted(changed - {*foretold, *TOLD_OTHERWISE}):
+    units = {found.group(1) for found in map(SERVICE.match, check) if found}
+    links = {path for path in changed if path.startswith("/etc/systemd/system/") and Path(path).name in units}
+    for path in sorted(changed - {*foretold, *TOLD_OTHERWISE, *links}):
         owner = on_node(container, OWNER[manager].format(path))
         if path in new and owner and "not owned" not in owner:
             continue

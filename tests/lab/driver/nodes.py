@@ -22,6 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "collections"))
 
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.concerns._fabric_manager import (  # noqa: E402
+    NVLINK5_MODULES,
+)
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import healthy  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import Profile  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.tests.lab import materialise  # noqa: E402
@@ -108,11 +111,17 @@ def bare(row: table.Row) -> Profile:
     profile.units = {}
     profile.packages = {}
     profile.kernel_log = []
-    profile.modules = {}
+    # What a fabric with NVLink 5 needs of the kernel besides the driver is loaded, or in the kernel itself.
+    profile.modules = dict.fromkeys(NVLINK5_MODULES if nvlink5(row) else (), (0, []))
     profile.files["/proc/sys/kernel/osrelease"] = f"{row.kernels[0]}\n"
     if "arch" in row.node:
         profile.files["/proc/sys/kernel/arch"] = f"{row.node['arch']}\n"
     return profile
+
+
+def nvlink5(row: table.Row) -> bool:
+    """Whether its board needs an InfiniBand adapter's modules (C15)."""
+    return row.node.get("gpus") in ("b200", "b300")
 
 
 def doubles(row: table.Row) -> dict[str, str]:
@@ -133,6 +142,9 @@ def system_files(row: table.Row) -> dict[str, str]:
     for kernel in row.kernels if not row.real else ():
         files[f"boot/vmlinuz-{kernel}"] = ""
         files[f"lib/modules/{kernel}/modules.order"] = ""
+        if nvlink5(row):
+            built_in = "".join(f"kernel/drivers/infiniband/{name}.ko\n" for name in NVLINK5_MODULES)
+            files |= {f"lib/modules/{kernel}/modules.builtin": built_in, f"lib/modules/{kernel}/modules.dep": ""}
         initramfs = "initrd.img-{}" if row.system["manager"] == "apt" else "initramfs-{}.img"
         files[f"boot/{initramfs.format(kernel)}"] = "as installed\n"
     if row.system["manager"] == "apt":
