@@ -13,14 +13,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import stat
 import subprocess
 
 RPM = "/var/lib/rpm"
-LISTS = (
-    ("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"),
-    ("rpm", "-qa", "--qf", "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE} installed\n"),
+# The other tool may be there as a program, and rpm would make a database by being asked.
+DPKG_IS_USED = os.path.exists("/var/lib/dpkg/status")
+LISTED = (
+    ("dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n")
+    if DPKG_IS_USED
+    else ("rpm", "-qa", "--qf", "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE} installed\n")
 )
 LEFT_OUT = {"/proc", "/sys", "/dev", "/run", "/tmp", "/var/log"}
 
@@ -83,7 +85,7 @@ if __name__ == "__main__":
                 "processes": processes(),
                 "mounts": mounts(),
                 "files": files(),
-                "packages": [line for argv in LISTS if shutil.which(argv[0]) for line in lines(*argv)],
+                "packages": lines(*LISTED),
                 "units": lines("systemctl", "list-units", "--all", "--plain", "--no-legend", "--full"),
             }
         )

@@ -52,13 +52,10 @@ def module(kernel: str, version: str, licence: str) -> bytes:
 
 def installed() -> tuple[str, str] | None:
     """(version, licence) of the driver's source that is installed."""
-    listed = ""
-    for argv in (
-        ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"],
-        ["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE} installed\n"],
-    ):
-        if shutil.which(argv[0]):
-            listed += subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
+    argv = ["rpm", "-qa", "--qf", "%{NAME} %{VERSION}-%{RELEASE} installed\n"]
+    if os.path.exists("/var/lib/dpkg/status"):
+        argv = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n"]
+    listed = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout
     for line in listed.splitlines():
         name, version, state = line.split()
         plain = "-".join(part for part in name.split("-") if not part.isdigit())
