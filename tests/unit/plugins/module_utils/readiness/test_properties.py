@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes import REQUIRE, h
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.parts import fabric, gpu, rdma  # noqa: E402
 from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import (  # noqa: E402
     KINDS,
+    STUB_VERBS,
     MadeNode,
     Reply,
     pci_device,
@@ -48,7 +49,8 @@ class Bench:
 
     def __init__(self, profile, root):
         self.made = MadeNode(profile, root)
-        self.files = profile.all_files()
+        # What the stub of libibverbs answers from is no file of a node.
+        self.files = {path: text for path, text in profile.all_files().items() if path != STUB_VERBS}
         self.commands = profile.all_commands()
 
     def fresh(self, commands=None):
