@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,10 @@ def make(row: table.Row, folder: Path, home: Path) -> str:
     build.make_key(home, USER, key)
     try:
         if system["manager"] == "apt":
-            stubs = [headers(kernel) for kernel in kernels] + [
-                own(offer, kernels) for offer in system.get("offers", [])
-            ]
+            for path in row.real:
+                shutil.copy(path, folder)
+            stubs = [] if row.real else [headers(kernel) for kernel in kernels]
+            stubs += [own(offer, kernels) for offer in system.get("offers", [])]
             debs.build(
                 {"revision": "1", "machines": {"own": "amd64"}},
                 "own",

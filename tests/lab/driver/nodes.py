@@ -96,7 +96,7 @@ rpm --initdb
 rpm -i --quiet /srv/hook.rpm
 """
 # What a node with real packages has of its own.
-REAL = ("dkms", "update-initramfs")
+REAL = ("dkms",)
 BEFORE = {
     "apt": "export DEBIAN_FRONTEND=noninteractive\napt-get -qq update\n",
     "dnf": "",

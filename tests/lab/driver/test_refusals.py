@@ -23,7 +23,8 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
         "mkdir -p /run/nvidia/validations && touch /run/nvidia/validations/.driver-ctr-ready",
         "rm -r /run/nvidia",
         {},
-        "driver container manages this node's driver",
+        # The fabric's part looks first, and it is the same owner's.
+        "driver container manages this node's fabric",
     ),
     "busy": (
         "touch /dev/nvidia0; (exec 9</dev/nvidia0; exec sleep 600) >/dev/null 2>&1 & echo $! > /run/busy",
