@@ -13,7 +13,7 @@ WHEN = datetime(2026, 11, 1, 12, 30, 5, tzinfo=UTC)
 
 
 def test_a_folder_that_is_there_is_never_taken_again(tmp_path):
-    made = [run_folder.make(tmp_path / "reports", WHEN, "probe", 0o700) for _ in range(3)]
+    made = [run_folder.make(tmp_path / "reports", WHEN, "probe", 0o700) for number in range(3)]
     assert [folder.name for folder in made] == [
         "20261101T123005Z-probe",
         "20261101T123005Z-probe.1",

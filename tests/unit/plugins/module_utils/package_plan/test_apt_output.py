@@ -38,12 +38,12 @@ def test_the_addresses_of_what_would_be_fetched():
 def test_the_offers():
     text = f" nvidia-open | 595.71.05-1 | {URI}  Packages\n nvidia-open | 580.126.20-1 | {URI}  Packages\n"
     text += (
-        " tzdata | 2025b-0 | http://deb.debian.org/debian bookworm/main amd64 Packages\n nvidia-open | 1 | x Sources\n"
+        " tzdata | 2025b-0 | http://archive.invalid/debian bookworm/main amd64 Packages\n nvidia-open | 1 | x Sources\n"
     )
     assert apt_output.madison(text) == [
         ("nvidia-open", "595.71.05-1", URI),
         ("nvidia-open", "580.126.20-1", URI),
-        ("tzdata", "2025b-0", "http://deb.debian.org/debian"),
+        ("tzdata", "2025b-0", "http://archive.invalid/debian"),
     ]
 
 
