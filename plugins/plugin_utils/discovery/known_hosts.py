@@ -44,7 +44,7 @@ class Known:
         for pattern in self.patterns:
             if pattern.startswith("|1|"):
                 # OpenSSH hashes small letters; a file hashed as it was written may hold others.
-                matched = matched or any(HostKeys.hash_host(name, pattern) == pattern for name in {host.lower(), host})
+                matched = matched or any(HostKeys.hash_host(name, pattern) == pattern for name in (host.lower(), host))
             elif pattern.startswith("!"):
                 if _matches(host, pattern[1:]):
                     return False

@@ -15,10 +15,10 @@ UNKNOWN = {"unknown": "needs root"}
 CHANGE = plan(item("nvidia-open", None, "580.126.20-1"))
 
 
-def change(node=None, today=None, planned=CHANGE, **wishes):
+def change(node=None, today=None, planned=None, **wishes):
     wanted = wish(**{"version": "580.126.20", **wishes})
     node = node or facts()
-    return of_change(node, wanted, today or now(), request(node, wanted, TABLE), planned, TABLE)
+    return of_change(node, wanted, today or now(), request(node, wanted, TABLE), planned or CHANGE, TABLE)
 
 
 def test_a_healthy_idle_node_is_refused_nothing():

@@ -182,7 +182,10 @@ def test_the_hold_takes_in_the_set_and_leaves_what_has_a_version_of_its_own(nami
     ]
     branch = str(naming["branches"]["from"])
     made = asked(facts(folder), branch=branch, source=naming["sources"][0], version=f"{branch}.10.20")
-    held = lambda name: any(fnmatch.fnmatchcase(name, pattern) for pattern in made["plan"]["hold"])  # noqa: E731
+
+    def held(name):
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in made["plan"]["hold"])
+
     free = {"zstd", "python3-dnf-plugin-versionlock", "infiniband-diags"}
     assert [name for name in names(made) if name not in free and not held(name)] == []
     own = [

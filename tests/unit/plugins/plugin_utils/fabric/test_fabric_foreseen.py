@@ -24,11 +24,11 @@ BARE = {
 TOLD = {"version": "580.126.20", "packages": {"nvidia-fabricmanager": "580.126.20", "nvidia-open": "580.126.20"}}
 
 
-def lines(told, read=BARE):
+def lines(told):
     made = hgx.plan(
         {"kind": "hgx", "evidence": "product h100", "kernels": [KERNEL]},
         foreseen.facts(FACTS, told),
-        foreseen.now(read, told),
+        foreseen.now(BARE, told),
         {},
         "gpu-01",
     )
