@@ -158,7 +158,7 @@ def test_what_is_refused_is_told_and_the_node_stays_as_it_was(site: Site, case: 
         before = site.state()
         status, told = site.run("-e", json.dumps(variables))
         assert status == 2, told[-3000:]
-        assert says in told
+        assert says in told, told[-3000:]
         assert compare.differences(before, site.state()) == []
     finally:
         site.on_node(clear)

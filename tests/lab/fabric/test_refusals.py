@@ -147,7 +147,7 @@ def test_what_is_refused_is_told_and_the_node_stays_as_it_was(tray: LabNode, cas
         before = tray.state()
         code, told = tray.run(**variables)
         assert code == 2, told[-3000:]
-        assert says in told
+        assert says in told, told[-3000:]
         assert compare.differences(before, tray.state()) == []
     finally:
         tray.shell(clear)
