@@ -68,7 +68,7 @@ REFUSED: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     "no way back": (
         "mv /etc/apt/sources.list.d/cuda-debian12-x86_64.list /root && apt-get -qq update && apt-get clean",
-        "mv /root/cuda-debian12-x86_64.list /etc/apt/sources.list.d",
+        "mv /root/cuda-debian12-x86_64.list /etc/apt/sources.list.d && apt-get -qq update",
         {},
         "Rollback unavailable",
     ),
