@@ -107,6 +107,13 @@ options:
     type: list
     elements: str
     default: []
+  allow_remove:
+    description:
+      - Names or patterns of packages that may go where what is installed does not go with them. Any other removal that
+        nobody asked for is refused.
+    type: list
+    elements: str
+    default: []
   hold:
     description:
       - Names or patterns of packages that are to stay as they are until this module changes them (C(apt-mark hold),

@@ -99,6 +99,8 @@ def test_the_proprietary_flavour_makes_room_for_the_open_one(make):
     assert node.plan(state="present", install=wanted("580.126.20", "nvidia-kernel-dkms"))["changed"]
     refused = node.plan(install=wanted("580.126.20"))
     assert "would remove nvidia-kernel-dkms, which nobody asked for" in refused["refused"]
+    allowed = node.plan(install=wanted("580.126.20"), allow_remove=["nvidia-kernel-*"])
+    assert moves(allowed)["nvidia-kernel-dkms"] == (NEW, None)
     done = node.plan(state="present", install=wanted("580.126.20"), remove=["nvidia-kernel-dkms"])
     assert moves(done)["nvidia-kernel-dkms"] == (NEW, None)
     assert "nvidia-kernel-open-dkms" in node.installed()

@@ -31,6 +31,7 @@ SPEC: dict[str, Any] = {
     "preferences": {"type": "list", "elements": "dict", "default": [], "options": _PREFERENCE},
     "install": {"type": "list", "elements": "dict", "default": [], "options": _PACKAGE},
     "remove": {"type": "list", "elements": "str", "default": []},
+    "allow_remove": {"type": "list", "elements": "str", "default": []},
     "hold": {"type": "list", "elements": "str", "default": []},
     "module_streams": {"type": "dict", "default": {}},
     "allow_downgrade": {"type": "bool", "default": False},

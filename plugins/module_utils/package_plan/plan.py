@@ -136,11 +136,12 @@ def matching(names: list[str], patterns: tuple[str, ...]) -> list[str]:
 def _refuse_unasked(found: Simulation, request: Request) -> None:
     asked = {wanted.name for wanted in request.install}
     gone = sorted(item.name for item in found.items if item.action == "remove")
-    unasked = [name for name in gone if name in asked or not matching([name], request.remove)]
+    fine = (*request.remove, *request.allow_remove)
+    unasked = [name for name in gone if name in asked or not matching([name], fine)]
     if unasked:
         raise PlanError(
-            f"the plan would remove {', '.join(unasked)}, which nobody asked for; name it in remove where that is "
-            "meant, else leave out what does not go with it"
+            f"the plan would remove {', '.join(unasked)}, which nobody asked for; name it in remove or "
+            "allow_remove where that is meant, else leave out what does not go with it"
         )
     back = sorted(item.name for item in found.items if item.action == "downgrade")
     if back and not request.allow_downgrade:

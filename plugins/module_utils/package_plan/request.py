@@ -47,6 +47,7 @@ class Request:
     preferences: tuple[signed.File, ...]
     install: tuple[Wanted, ...]
     remove: tuple[str, ...]
+    allow_remove: tuple[str, ...]
     hold: tuple[str, ...]
     module_streams: dict[str, tuple[str, ...]]
     allow_downgrade: bool
@@ -73,13 +74,13 @@ def parse(params: dict[str, Any], family: str) -> Request:
     names = [item.name for item in repositories]
     install = tuple(_wanted(given, f"install[{number}]", names) for number, given in enumerate(params["install"]))
     _once([f"{item.name}:{item.arch or ''}" for item in install], "install", "asked for twice")
-    for number, pattern in enumerate(params["remove"]):
-        _check(_GLOB, pattern, f"remove[{number}]", "a package name, which may have * and ?")
-    for number, pattern in enumerate(params["hold"]):
-        _check(_GLOB, pattern, f"hold[{number}]", "a package name, which may have * and ?")
-    for pattern in params["remove"]:
-        if not pattern.strip("*?"):
-            raise PlanError(f"remove: {pattern!r} names every package of the node, which is not allowed")
+    for name in ("remove", "allow_remove", "hold"):
+        for number, pattern in enumerate(params[name]):
+            _check(_GLOB, pattern, f"{name}[{number}]", "a package name, which may have * and ?")
+    for name in ("remove", "allow_remove"):
+        for pattern in params[name]:
+            if not pattern.strip("*?"):
+                raise PlanError(f"{name}: {pattern!r} names every package of the node, which is not allowed")
     if params["expect"] is not None:
         _check(_DIGEST, params["expect"], "expect", "the digest of a plan, 64 hexadecimal digits")
     _check(_FOLDER, params["download_dir"], "download_dir", "an absolute path without blanks")
@@ -91,6 +92,7 @@ def parse(params: dict[str, Any], family: str) -> Request:
         preferences=preferences,
         install=install,
         remove=tuple(params["remove"]),
+        allow_remove=tuple(params["allow_remove"]),
         hold=tuple(params["hold"]),
         module_streams=_streams(params["module_streams"], family),
         allow_downgrade=params["allow_downgrade"],

@@ -86,6 +86,8 @@ def request(facts: Mapping[str, Any], wish: Mapping[str, Any], table: Table) -> 
             "install": asked,
             "remove": [name for name in sorted(there) if name not in names and not members.fullmatch(name)]
             + tables.flat(naming["remove"]),
+            # Of another origin's set some have no place in the new one: the package manager says which.
+            "allow_remove": tables.flat(naming["hold"]) + tables.flat(naming.get("go", [])),
             "hold": hold,
             "module_streams": _streams(naming, flavour, words),
             "allow_downgrade": bool(wish["allow_downgrade"]),

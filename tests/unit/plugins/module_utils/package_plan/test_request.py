@@ -30,6 +30,7 @@ def package(name="nvidia-open", **more):
         ({"install": [package(), package()]}, "install: 'nvidia-open:' is asked for twice"),
         ({"remove": ["*"]}, "remove: '*' names every package"),
         ({"remove": ["-f"]}, "remove[0]: '-f' is not allowed"),
+        ({"allow_remove": ["?*"]}, "allow_remove: '?*' names every package"),
         ({"hold": ["a;b"]}, "hold[0]: 'a;b' is not allowed"),
         ({"expect": "abc"}, "expect: 'abc' is not allowed"),
         ({"download_dir": "relative"}, "download_dir: 'relative' is not allowed"),
