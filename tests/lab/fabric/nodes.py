@@ -38,6 +38,8 @@ STUBS = Path(__file__).with_name("stubs")
 MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
+# A fabric manager that was started changes what nvidia-smi answers, and a node is to be as it is before it is looked at.
+SETTLED = "for n in $(seq 60); do grep -lz '^12$' /proc/[0-9]*/cmdline 2>/dev/null | grep -q . || exit 0; sleep 1; done; exit 1"
 UNITS = {MANAGER: "/usr/local/lib/stubs/nv-fabricmanager", IMEX: "/bin/sleep infinity"}
 TRAYS = [f"192.0.2.{number}" for number in range(10, 21)]
 NODES_FILE = "/etc/nvidia-imex/nodes_config.cfg"
@@ -319,7 +321,7 @@ def main() -> None:
         start = f"systemctl mask --quiet systemd-timedated.service; systemctl daemon-reload; {_asked(node)}"
         if node.offers_modules:
             start += f"; systemctl start stub-mirror.service; {WAIT}"
-        feed(container, f"tar -x -f - -C / --keep-directory-symlink && {start}", materialise.pack(more))
+        feed(container, f"tar -x -f - -C / --keep-directory-symlink && {start}; {SETTLED}", materialise.pack(more))
 
 
 def _asked(node: LabNode) -> str:
