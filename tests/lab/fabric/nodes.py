@@ -39,7 +39,11 @@ MANAGER = "nvidia-fabricmanager.service"
 IMEX = "nvidia-imex.service"
 CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
 # A fabric manager that was started changes what nvidia-smi answers, and a node is to be as it is before it is looked at.
-SETTLED = "for n in $(seq 60); do grep -lz '^12$' /proc/[0-9]*/cmdline 2>/dev/null | grep -q . || exit 0; sleep 1; done; exit 1"
+# When it has, its process has become another (stubs/nv-fabricmanager).
+SETTLED = (
+    "for n in $(seq 60); do pid=$(systemctl show -P MainPID nvidia-fabricmanager.service); "
+    "[ ${pid:-0} -ne 0 ] || exit 0; grep -qz infinity /proc/$pid/cmdline && exit 0; sleep 1; done; exit 1"
+)
 UNITS = {MANAGER: "/usr/local/lib/stubs/nv-fabricmanager", IMEX: "/bin/sleep infinity"}
 TRAYS = [f"192.0.2.{number}" for number in range(10, 21)]
 NODES_FILE = "/etc/nvidia-imex/nodes_config.cfg"
