@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import nearest, shown
 
+_PROCESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 # Given a value, what would be allowed in its place; empty where it is fine.
 Judge = Callable[[Any], str]
 
@@ -100,3 +102,9 @@ def seconds(low: int, high: int) -> Judge:
         return "" if good else f"seconds from {low} to {high}"
 
     return judge
+
+
+def processes(value: Any) -> str:
+    """Names of processes, as the kernel shows them."""
+    good = isinstance(value, list) and all(isinstance(item, str) and _PROCESS.fullmatch(item) for item in value)
+    return "" if good else "a list of names of processes"

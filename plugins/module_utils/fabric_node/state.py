@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from typing import Any
 
@@ -17,6 +16,7 @@ from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.model i
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.node import Node
 from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.sources import (
     gpu_holders,
+    initramfs,
     nvidia_module,
     nvidia_smi,
     systemd,
@@ -31,7 +31,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 UNITS = {"manager": manager.MANAGER, "imex": imex.IMEX}
 UNIT_KEYS = ("LoadState", "ActiveState", "SubState", "UnitFileState", "Result")
-INITRAMFS = ("/boot/initrd.img-{kernel}", "/boot/initramfs-{kernel}.img")
 ADDRESSES = ["ip", "-j", "addr", "show"]
 
 
@@ -45,6 +44,7 @@ def read(node: Node, kind: str, kernels: list[str], options_file: str, files: li
     None``, ``"nodes_newer"``: whether IMEX was started before its nodes file was last written (None: it does not run).
     """
     tray = kind == "tray"
+    stale = [(kernel, initramfs.stale(node, kernel, [options_file])) for kernel in (kernels if tray else ())]
     return {
         **progress(node, kind),
         **manager.collect(node, KINDS[kind]),
@@ -54,7 +54,7 @@ def read(node: Node, kind: str, kernels: list[str], options_file: str, files: li
         else {kernel: kernel_modules.missing(node, kernel, manager.NVLINK5_MODULES) for kernel in kernels},
         "options": module_options.read(node) if tray else [],
         "params": nvidia_module.parameters(node) if tray else {},
-        "initramfs": _initramfs(node, kernels, options_file) if tray else {},
+        "initramfs": {kernel: old for kernel, old in stale if old is not None},
         "files": {path: node.read(path) for path in files},
         "addresses": addresses(node) if tray else [],
         "holders": gpu_holders.read(node),
@@ -115,23 +115,13 @@ def addresses(node: Node) -> list[str] | Unknown:
     return sorted({address for address in told if isinstance(address, str)})
 
 
-def _initramfs(node: Node, kernels: list[str], path: str) -> dict[str, bool]:
-    written = _changed(node, path)
-    found = {}
-    for kernel in kernels:
-        made = [age for age in (_changed(node, place.format(kernel=kernel)) for place in INITRAMFS) if age is not None]
-        if made:
-            found[kernel] = written is not None and written > max(made)
-    return found
-
-
 def _newer(node: Node, path: str, unit: str) -> bool | Unknown | None:
     """A run that was killed between the file and the restart leaves this to be seen."""
     result = node.run(["systemctl", "show", unit, "--property=ActiveState,ActiveEnterTimestampMonotonic"])
     if not result.ok:
         return result.unknown()
     told = dict(line.split("=", 1) for line in result.stdout.splitlines() if "=" in line)
-    entered, written = told.get("ActiveEnterTimestampMonotonic", ""), _changed(node, path)
+    entered, written = told.get("ActiveEnterTimestampMonotonic", ""), initramfs.changed(node, path)
     if told.get("ActiveState") != "active" or written is None:
         return None
     if not entered.isdigit():
@@ -141,10 +131,3 @@ def _newer(node: Node, path: str, unit: str) -> bool | Unknown | None:
         return Unknown(f"the time of {path} lies in the future; `touch` it", path)
     # By age, since the one clock jumps and the other counts from boot.
     return age < time.clock_gettime(time.CLOCK_MONOTONIC) - int(entered) / 1e6
-
-
-def _changed(node: Node, path: str) -> float | None:
-    try:
-        return os.stat(node.path(path)).st_mtime
-    except OSError:
-        return None

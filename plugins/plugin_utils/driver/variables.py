@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleError
-
-from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import nearest, shown
+from ansible_collections.gpufleet.kimi_k3.plugins.module_utils.readiness.contract import shown
+from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils import role_variables
 from ansible_collections.gpufleet.kimi_k3.plugins.plugin_utils.driver.key import KeyFault, check
 
-PREFIX = "nvidia_driver_"
 VERSION = re.compile(r"[0-9]{3,4}\.[0-9]{1,4}(\.[0-9]{1,4})?")
 # Facts 1.3: the image is built for CUDA 13, which 580 is the first to run.
 BRANCH_MIN = 580
@@ -25,7 +23,6 @@ _URL = re.compile(r"(https?://[A-Za-z0-9][^\s'\"<>]*|file:///[^\s'\"<>]+)")
 _OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _OPTION_VALUE = re.compile(r"[A-Za-z0-9_.:;=,/x-]{0,200}")
 _PATH = re.compile(r"/[A-Za-z0-9_./+-]{1,200}")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
 def _branch(value: Any) -> str:
@@ -37,23 +34,6 @@ def _branch(value: Any) -> str:
 def _version(value: Any) -> str:
     good = isinstance(value, str) and (value == "" or VERSION.fullmatch(value))
     return "" if good else "a whole version such as '580.126.20' (quoted), or empty for the newest of the branch"
-
-
-def _one_of(*choices: str) -> Callable[[Any], str]:
-    return lambda value: "" if value in choices and isinstance(value, str) else " or ".join(choices)
-
-
-def _boolean(value: Any) -> str:
-    words = ("true", "false", "yes", "no", "on", "off", "1", "0")
-    return "" if isinstance(value, bool) or str(value).lower() in words else "true or false"
-
-
-def _seconds(low: int, high: int) -> Callable[[Any], str]:
-    def judge(value: Any) -> str:
-        good = not isinstance(value, bool) and str(value).isdigit() and low <= int(value) <= high
-        return "" if good else f"seconds from {low} to {high}"
-
-    return judge
 
 
 def _url(value: Any) -> str:
@@ -124,11 +104,6 @@ def _compiles(pattern: Any) -> bool:
     return True
 
 
-def _words(value: Any) -> str:
-    good = isinstance(value, list) and all(isinstance(item, str) and _WORD.fullmatch(item) for item in value)
-    return "" if good else "a list of names of processes"
-
-
 def _path(value: Any) -> str:
     good = isinstance(value, str) and _PATH.fullmatch(value) and ".." not in value
     return "" if good else "an absolute path without blanks"
@@ -137,70 +112,6 @@ def _path(value: Any) -> str:
 def _folder(value: Any) -> str:
     good = isinstance(value, str) and value.strip() and value.isprintable()
     return "" if good else "the path of a folder on the control node"
-
-
-VARIABLES: dict[str, Callable[[Any], str]] = {
-    "nvidia_driver_branch": _branch,
-    "nvidia_driver_version": _version,
-    "nvidia_driver_flavour": _one_of(*FLAVOURS),
-    "nvidia_driver_source": _one_of(*SOURCES),
-    "nvidia_driver_mirror_url": _url,
-    "nvidia_driver_key_file": _key_file,
-    "nvidia_driver_key_fingerprint": _fingerprint,
-    "nvidia_driver_repositories": _repositories,
-    "nvidia_driver_parts": _one_of(*PARTS),
-    "nvidia_driver_allow_downgrade": _boolean,
-    "nvidia_driver_allow_no_rollback": _boolean,
-    "nvidia_driver_repair_packages": _boolean,
-    "nvidia_driver_hold_kernel": _boolean,
-    "nvidia_driver_module_options": _options,
-    "nvidia_driver_known_bad": _bad,
-    "nvidia_driver_force_version": _boolean,
-    "nvidia_driver_idle_holders": _words,
-    "nvidia_driver_lock_timeout": _seconds(0, 86400),
-    "nvidia_driver_transaction_timeout": _seconds(60, 86400),
-    "nvidia_driver_rollback_dir": _path,
-    "nvidia_driver_record_dir": _folder,
-}
-
-
-def faults(variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Every fault as one sentence, with hosts, variable, value and what is allowed; empty when all is fine.
-
-    ``variables`` holds each host's inventory and extra variables. A fault that many hosts share comes once.
-    """
-    found: dict[str, list[str]] = {}
-    for host, values in variables.items():
-        for fault in _host_faults(values):
-            found.setdefault(fault, []).append(host)
-    return [f"{_named(hosts)}: {fault}" for fault, hosts in found.items()]
-
-
-def _named(hosts: list[str]) -> str:
-    if len(hosts) == 1:
-        return f"host {hosts[0]}"
-    return "hosts " + ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")
-
-
-def _host_faults(variables: Mapping[str, Any]) -> list[str]:
-    found = [
-        f"there is no variable {shown(name)}; {nearest(name, tuple(VARIABLES))}"
-        for name in variables
-        if name.startswith(PREFIX) and name not in VARIABLES
-    ]
-    values: dict[str, Any] = {}
-    for name, judge in VARIABLES.items():
-        if name not in variables:
-            continue
-        try:
-            values[name] = variables[name]
-        except AnsibleError as exc:
-            found.append(f"{name} cannot be evaluated: {str(exc).splitlines()[0]}")
-            continue
-        allowed = judge(values[name])
-        if allowed:
-            found.append(f"{name}: {shown(values[name])} is not allowed; allowed: {allowed}")
-    return found or _together(values)
 
 
 def _together(values: Mapping[str, Any]) -> list[str]:
@@ -233,3 +144,37 @@ def _together(values: Mapping[str, Any]) -> list[str]:
         except (KeyFault, OSError) as exc:
             found.append(f"nvidia_driver_key_file: {shown(values['nvidia_driver_key_file'])} is not allowed: {exc}")
     return found
+
+
+RULES = role_variables.Rules(
+    prefix="nvidia_driver_",
+    judges={
+        "nvidia_driver_branch": _branch,
+        "nvidia_driver_version": _version,
+        "nvidia_driver_flavour": role_variables.one_of(*FLAVOURS),
+        "nvidia_driver_source": role_variables.one_of(*SOURCES),
+        "nvidia_driver_mirror_url": _url,
+        "nvidia_driver_key_file": _key_file,
+        "nvidia_driver_key_fingerprint": _fingerprint,
+        "nvidia_driver_repositories": _repositories,
+        "nvidia_driver_parts": role_variables.one_of(*PARTS),
+        "nvidia_driver_allow_downgrade": role_variables.boolean,
+        "nvidia_driver_allow_no_rollback": role_variables.boolean,
+        "nvidia_driver_repair_packages": role_variables.boolean,
+        "nvidia_driver_hold_kernel": role_variables.boolean,
+        "nvidia_driver_module_options": _options,
+        "nvidia_driver_known_bad": _bad,
+        "nvidia_driver_force_version": role_variables.boolean,
+        "nvidia_driver_idle_holders": role_variables.processes,
+        "nvidia_driver_lock_timeout": role_variables.seconds(0, 86400),
+        "nvidia_driver_transaction_timeout": role_variables.seconds(60, 86400),
+        "nvidia_driver_rollback_dir": _path,
+        "nvidia_driver_record_dir": _folder,
+    },
+    together=_together,
+)
+
+
+def faults(variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Every fault of all hosts as one sentence; empty when all is fine."""
+    return role_variables.faults(RULES, variables)

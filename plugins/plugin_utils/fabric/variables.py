@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +21,6 @@ NODES_ALLOWED = (
     "a list of the IPv4 or IPv6 addresses of all trays of the NVLink partition, each once, quoted, in the same order "
     "on all of them"
 )
-_PROCESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
 def _nodes(value: Any) -> str:
@@ -42,11 +40,6 @@ def _is_address(value: Any) -> bool:
 
 def _plain(value: str) -> str:
     return str(ipaddress.ip_address(value))
-
-
-def _processes(value: Any) -> str:
-    good = isinstance(value, list) and all(isinstance(item, str) and _PROCESS.fullmatch(item) for item in value)
-    return "" if good else "a list of names of processes"
 
 
 def _together(values: Mapping[str, Any]) -> list[str]:
@@ -88,7 +81,7 @@ RULES = role_variables.Rules(
         "nvidia_fabric_imex_nodes": _nodes,
         "nvidia_fabric_imex_restart": role_variables.boolean,
         "nvidia_fabric_gpu_memory_mode": role_variables.one_of(*MEMORY_MODES),
-        "nvidia_fabric_idle_holders": _processes,
+        "nvidia_fabric_idle_holders": role_variables.processes,
         "nvidia_fabric_lock_timeout": role_variables.seconds(0, 86400),
         "nvidia_fabric_timeout": role_variables.seconds(5, 86400),
     },

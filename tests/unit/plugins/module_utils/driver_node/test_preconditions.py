@@ -15,36 +15,6 @@ from ansible_collections.gpufleet.kimi_k3.tests.fixtures.nodes.profile import Pr
 ROOT = "25 1 8:1 / / rw,relatime shared:1 - {kind} {source} {options}\n"
 
 
-def process(pid, comm, *targets, cgroup="0::/system.slice/vllm.service\n"):
-    return Profile(
-        files={f"/proc/{pid}/comm": f"{comm}\n", f"/proc/{pid}/cgroup": cgroup},
-        links={f"/proc/{pid}/fd/{number}": target for number, target in enumerate(targets)},
-    )
-
-
-def test_whoever_has_a_gpu_open_is_named_with_its_unit(make_node):
-    node = make_node(
-        process(10, "python3", "/dev/null", "/dev/nvidia0", "/dev/nvidia-uvm")
-        .plus(process(9, "nvidia-persiste", "/dev/nvidiactl", cgroup=""))
-        .plus(process(11, "bash", "/dev/null"))
-        .plus(process(12, "nvidia-imex", "/dev/nvidia-caps-imex-channels/channel0"))
-    )
-    assert preconditions.holders(node) == [
-        {"pid": 9, "name": "nvidia-persiste", "unit": ""},
-        {"pid": 10, "name": "python3", "unit": "vllm.service"},
-    ]
-
-
-def test_a_process_cannot_write_to_the_terminal_by_its_name(make_node):
-    (holder,) = preconditions.holders(make_node(process(10, "a\x1b[2Jb; rm -rf", "/dev/nvidia0")))
-    assert holder["name"] == "a??2Jb??rm?-rf"
-
-
-def test_without_root_who_uses_the_gpus_is_unknown(make_node):
-    found = preconditions.holders(make_node(process(10, "x", "/dev/nvidia0"), machine_is_root=False))
-    assert isinstance(found, Unknown)
-
-
 @pytest.mark.parametrize(
     ("kind", "source", "options", "says"),
     [

@@ -37,7 +37,7 @@ def defaults():
 
 def test_the_defaults_the_specification_and_the_preflight_name_the_same_variables():
     specs = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
-    assert set(defaults()) == set(variables.VARIABLES) == set(specs["main"]["options"])
+    assert set(defaults()) == set(variables.RULES.judges) == set(specs["main"]["options"])
     plain = {name: value for name, value in defaults().items() if "{{" not in str(value)}
     assert plain == {name: specs["main"]["options"][name]["default"] for name in plain}
 
